@@ -77,10 +77,10 @@ async def test_shares_when_the_machine_clocks_down_after_up_then_stay_what_they_
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = Topology(name="half", nodes=[Node(name="jfk", cores=0.5, clock_ghz=1.0)])
-    monkeypatch.setattr(shares, "_highest_ghz", lambda cpus: 2.0)
+    monkeypatch.setattr(shares, "clock_ghz", lambda: 2.0)
     with pytest.raises(Created):
         await bring_up(home, Plan.of(half), nothing)
-    monkeypatch.setattr(shares, "_highest_ghz", lambda cpus: 1.0)
+    monkeypatch.setattr(shares, "clock_ghz", lambda: 1.0)
     there = Project(home).topology()
     assert there is not None
     assert shares.shares(there, shares.this_host(there))["jfk"].cpus == 0.25

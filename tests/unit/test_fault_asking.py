@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.contracts.faults import Rule
-from towpath.lab.faults.rule_expressions import asked_by
+from towpath.lab.faults.rule_actions import asked_by
 
 
 def rule(condition: str = "true", **parameters: object) -> Rule:

@@ -13,7 +13,8 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
 from towpath.hooks.points import InjectedFault
 from towpath.lab.faults.faults.throw import injected
-from towpath.lab.faults.registry import POINT, PointFault, faults, made
+from towpath.lab.faults.registry import POINT, PointFault, faults
+from towpath.lab.faults.rule_actions import made
 
 
 def at_point(name: str, seed: int = 0, **parameters: Any) -> PointFault:

@@ -18,11 +18,11 @@ from running.waiting import eventually, until
 from towpath.contracts.faults import LoadedRule, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
 from towpath.contracts.metrics import Metric
-from towpath.lab.guard import usage
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.guard.report_reader import ReportReader
 from towpath.lab.guard.usage import Usage
 from towpath.mesh.home import Home
+from towpath.telemetry import process_figures
 
 BUSY = "while True: pass\n"
 
@@ -148,6 +148,16 @@ def test_counts_stay_when_their_process_is_gone_and_the_reader_too(home: Home, g
     assert reader.counts() == []
 
 
+def test_reports_go_on_when_their_process_only_seemed_to_be_gone(home: Home, gone: int) -> None:
+    """Processes of other containers write to the same directory, and their pids mean nothing here."""
+    report(home, "jfk-engine", gone, count(1))
+    reader = ReportReader(home.fault_reports(SCOPE), since=0)
+    reader.read()
+    report(home, "jfk-engine", gone, count(2), measured(1.0))
+    assert [metric.value for metric in reader.read()] == [1.0]
+    assert [each.acted for each in reader.counts()] == [2]
+
+
 def test_half_a_line_is_read_when_the_other_half_has_come(home: Home) -> None:
     line = count(5).model_dump_json()
     report(home, "jfk-engine", os.getpid(), measured(1.0), rest=line[:20])
@@ -196,7 +206,7 @@ async def test_usage_is_measured_only_when_a_condition_asks_for_it(home: Home) -
 def test_usage_is_that_of_the_scope_and_of_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.create_site("lga")
     now_s = 0.0
-    monkeypatch.setattr(usage, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(process_figures, "time", SimpleNamespace(monotonic=lambda: now_s))
     jfk, lga = Usage(home, "jfk"), Usage(home, "lga")
     with running(home, "jfk-engine", BUSY) as busy, running(home, "lga-agent") as idle:
         busy_s, idle_s = used_s(busy), used_s(idle)

@@ -18,7 +18,6 @@ from towpath.lab.injector.handlers import InjectorHandlers
 from towpath.lab.injector.metrics import Metrics
 from towpath.lab.injector.record import InjectorRecord, Recorded
 from towpath.lab.injector.rules import Rules
-from towpath.mesh.home import Home
 from towpath.tasks import end
 
 SLOW = Rule.model_validate(
@@ -56,7 +55,7 @@ class Trial:
         keeper: Any = AsyncMock()
         keeper.set_rules.return_value = RulesSet(scope="hub")
         surroundings: Any = self.surroundings
-        self.handlers = InjectorHandlers(Home(directory), bus, keeper, self.rules, surroundings, Metrics())
+        self.handlers = InjectorHandlers(bus, keeper, self.rules, surroundings, Metrics())
 
     def loaded(self) -> list[str]:
         return [each.name for each in self.rules.loaded]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from towpath.contracts.errors import TowpathError
@@ -55,34 +57,29 @@ def test_nodes_when_spare_then_do_not_count_as_promised() -> None:
     assert overcommitted(topology(*given), HOST) == []
 
 
-def test_host_when_cores_are_clocked_down_then_the_fastest_tells(tmp_path: Path) -> None:
-    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
-    cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 800.021\nprocessor\t: 1\ncpu MHz\t\t: 3100.000\n")
-    meminfo.write_text("MemTotal:        8388608 kB\n")
+def clocked(*cores: tuple[float, float]) -> Callable[..., list[SimpleNamespace]]:
+    """Return what a machine says of its cores: the present clock and the highest one of each, in MHz."""
+    return lambda percpu: [SimpleNamespace(current=current, max=highest) for current, highest in cores]
+
+
+def test_host_when_cores_are_clocked_down_then_the_fastest_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "cpu_freq", clocked((800.021, 0.0), (3100.0, 0.0)))
     jfk = Node(name="jfk", cores=1)
-    host = this_host(topology(jfk), cpus, cpuinfo, meminfo)
-    assert (host.clock_ghz, host.memory_mb) == (3.1, 8192)
-    assert this_host(topology(jfk, host_clock_ghz=2.5), cpus, cpuinfo, meminfo).clock_ghz == 2.5
+    host = this_host(topology(jfk))
+    assert (host.clock_ghz, host.memory_mb) == (3.1, psutil.virtual_memory().total // 1024**2)
+    assert this_host(topology(jfk, host_clock_ghz=2.5)).clock_ghz == 2.5
 
 
+@pytest.mark.parametrize("present", [800.021, 3100.0])
 def test_host_when_the_kernel_knows_its_highest_clock_then_that_counts_however_idle_it_is(
-    tmp_path: Path,
+    present: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
-    for core, khz in enumerate((3600000, 4200000)):
-        frequency = cpus / f"cpu{core}" / "cpufreq" / "cpuinfo_max_freq"
-        frequency.parent.mkdir(parents=True)
-        frequency.write_text(f"{khz}\n")
-    meminfo.write_text("MemTotal:        8388608 kB\n")
-    for present in (800.021, 3100.0):
-        cpuinfo.write_text(f"processor\t: 0\ncpu MHz\t\t: {present}\n")
-        assert this_host(topology(Node(name="jfk", cores=1)), cpus, cpuinfo, meminfo).clock_ghz == 4.2
+    monkeypatch.setattr(psutil, "cpu_freq", clocked((present, 3600.0), (present, 4200.0)))
+    assert this_host(topology(Node(name="jfk", cores=1))).clock_ghz == 4.2
 
 
-def test_host_when_it_says_no_clock_then_the_topology_has_to(tmp_path: Path) -> None:
-    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
-    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
-    meminfo.write_text("MemTotal:        8388608 kB\n")
+def test_host_when_it_says_no_clock_then_the_topology_has_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "cpu_freq", clocked())
     with pytest.raises(TowpathError) as refused:
-        this_host(topology(Node(name="jfk", cores=1)), cpus, cpuinfo, meminfo)
+        this_host(topology(Node(name="jfk", cores=1)))
     assert refused.value.detail.field == "host_clock_ghz"

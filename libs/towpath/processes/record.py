@@ -25,13 +25,28 @@ class ContainerRecord(Model):
     """Address of its daemon. None: as the environment says."""
 
 
-class PidRecord(Model):
-    """Content of a pid file."""
+class ProcessIdentity(Model):
+    """A process that is told from a later one with the same pid."""
 
     pid: int
     """0 before the start: a container is listed before it is created."""
     create_time: float
-    """Start of the process, seconds since the epoch. Tells it from a later one with the same pid."""
+    """Start of the process, seconds since the epoch."""
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """Return the live process, or None if it has ended."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+class PidRecord(ProcessIdentity):
+    """Content of a pid file."""
+
     name: str
     command: tuple[str, ...]
     version: str = ""
@@ -39,16 +54,6 @@ class PidRecord(Model):
     """Number of restarts before this run began."""
     container: ContainerRecord | None = None
     """None for a process outside of containers."""
-
-    @property
-    def process(self) -> psutil.Process | None:
-        """Return the live process of this record, or None if it has ended."""
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
-            return None
 
 
 def read_record(run: Path, name: str) -> PidRecord | None:

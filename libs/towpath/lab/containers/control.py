@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from towpath.containers.daemon import daemon, find
 from towpath.containers.errors import NoSuchContainer
 
@@ -31,20 +33,17 @@ def kill(name: str) -> bool:
 
 def start_if_kept(name: str) -> None:
     """Start it if its restart policy says so. Harmless if it runs, or is gone. Raises `DaemonError`."""
-    with daemon() as docker:
-        try:
-            container = find(docker, name)
-        except NoSuchContainer:
-            return
+    with contextlib.suppress(NoSuchContainer), daemon() as docker:
+        container = find(docker, name)
         policy = container.attrs["HostConfig"]["RestartPolicy"]["Name"]
         if policy in RESTARTED_AFTER_A_CRASH:
             container.start()
 
 
-def restart(name: str, grace_s: int = STOP_S) -> None:
+def restart(name: str) -> None:
     """End its processes, and start it again. Raises `DaemonError`."""
     with daemon() as docker:
-        find(docker, name).restart(timeout=grace_s)
+        find(docker, name).restart(timeout=STOP_S)
 
 
 def stop(name: str, grace_s: int = STOP_S) -> None:
@@ -60,11 +59,8 @@ def stop(name: str, grace_s: int = STOP_S) -> None:
 
 def start(name: str) -> None:
     """Start it. Harmless if it runs, or is gone. Raises `DaemonError`."""
-    with daemon() as docker:
-        try:
-            find(docker, name).start()
-        except NoSuchContainer:
-            return
+    with contextlib.suppress(NoSuchContainer), daemon() as docker:
+        find(docker, name).start()
 
 
 def pause(name: str) -> None:
@@ -77,10 +73,7 @@ def pause(name: str) -> None:
 
 def resume(name: str) -> None:
     """Let it go on. Harmless if it runs, or is gone. Raises `DaemonError`."""
-    with daemon() as docker:
-        try:
-            container = find(docker, name)
-        except NoSuchContainer:
-            return
+    with contextlib.suppress(NoSuchContainer), daemon() as docker:
+        container = find(docker, name)
         if container.status == "paused":
             container.unpause()

@@ -36,19 +36,19 @@ class Limits:
     """Beyond it the kernel kills a process of the container. No swap comes on top."""
 
 
-def limits_of(container: str, host: str | None = None) -> Limits:
+def limits_of(container: str) -> Limits:
     """Return the present limits of a container. Raises `DaemonError`."""
-    with daemon(host) as docker:
+    with daemon() as docker:
         found = find(docker, container)
         return Limits(processors(processor_limits(found)), memory_limits(found)["Memory"] // MEGABYTE or None)
 
 
-def limit(container: str, limits: Limits, host: str | None = None) -> None:
+def limit(container: str, limits: Limits) -> None:
     """Set the limits of a container, whether it runs or not. Raises `DaemonError`.
 
     A container that has taken more memory than its new limit may lose a process at once.
     """
-    with daemon(host) as docker:
+    with daemon() as docker:
         # A daemon takes 0 for "as it is", so a container without a limit is given all that there is.
         machine: dict[str, Any] = docker.info() if None in (limits.cpus, limits.memory_mb) else {}
         cpus = machine["NCPU"] if limits.cpus is None else limits.cpus
@@ -57,12 +57,12 @@ def limit(container: str, limits: Limits, host: str | None = None) -> None:
         _update(docker, container, wanted)
 
 
-def cpu_seconds(container: str, host: str | None = None) -> float | None:
+def cpu_seconds(container: str) -> float | None:
     """Return the processor time since a container's last start. None while it does not run.
 
     Raises `DaemonError`.
     """
-    with daemon(host) as docker:
+    with daemon() as docker:
         # One shot: the daemon would otherwise wait a second to compute a rate that is not used.
         told = docker.api.stats(container, stream=False, one_shot=True)
     taken = (told.get("cpu_stats") or {}).get("cpu_usage", {}).get("total_usage", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +53,8 @@ def parts(project: str) -> dict[str, ContainerPart]:
     }
 
 
-def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = lambda text: None) -> None:
-    """Wait until every container of the project works. `tell` is told which do not yet.
+def until_healthy(project: str, within_s: float) -> None:
+    """Wait until every container of the project works.
 
     Raises `TowpathError` (deadline) with the ends of the logs of those that do not.
     """
@@ -68,7 +67,6 @@ def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = l
         if time.monotonic() > end:
             reasons = "; ".join(why(part) for part in missing) or "there are no containers"
             raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:.0f} s not healthy: {reasons}")
-        tell(f"waiting for {', '.join(part.service for part in missing)}")
         time.sleep(LOOK_EVERY_S)
 
 
@@ -80,13 +78,13 @@ def why(part: ContainerPart) -> str:
     return f"{part.service} is {part.health or part.state}, its log ends with: {lines or 'nothing'}"
 
 
-def remove_project(project: str, host: str | None = None) -> list[str]:
+def remove_project(project: str) -> list[str]:
     """Remove all containers of a project, running or not, its networks and volumes, and return their names.
 
     It needs no compose file, so it also removes a project whose directory is lost. Raises `DaemonError`.
     """
     labelled: Any = {"label": f"{PROJECT_LABEL}={project}"}
-    with daemon(host, REMOVE_S) as docker:
+    with daemon(answer_s=REMOVE_S) as docker:
         containers = docker.containers.list(all=True, filters=labelled, ignore_removed=True)
         for container in containers:
             container.remove(force=True, v=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from towpath.containers.errors import NoSuchContainer, SlowDaemon
 from towpath.lab.containers import control
@@ -40,44 +41,37 @@ class Nodes:
 
     async def start(self, node: str) -> None:
         """Start it. Does nothing if it runs."""
-        await self._insist(lambda: control.start(self._container(node)))
+        await self._insist(control.start, node)
 
     async def stop(self, node: str) -> None:
         """End its processes."""
-        await self._insist(lambda: control.stop(self._container(node), STOP_S))
+        await self._insist(control.stop, node, STOP_S)
 
     async def kill(self, node: str) -> None:
         """Kill all its processes at once. It stays away until it is started."""
-        await self._insist(lambda: control.kill(self._container(node)))
+        await self._insist(control.kill, node)
 
     async def limit(self, node: str, share: Share) -> None:
         """Give it its share, and no more."""
-        wanted = Limits(share.cpus, share.memory_mb)
-        await self._insist(lambda: limit(self._container(node), wanted))
+        await self._insist(limit, node, Limits(share.cpus, share.memory_mb))
 
     async def unleash(self, node: str, share: Share) -> None:
         """Give it all processors of the machine; its memory stays limited."""
-        wanted = Limits(None, share.memory_mb)
-        await self._insist(lambda: limit(self._container(node), wanted))
+        await self._insist(limit, node, Limits(None, share.memory_mb))
 
     async def limits(self, node: str) -> Limits:
         """Return its present limits."""
-        return await self._insist(lambda: limits_of(self._container(node)))
+        return await self._insist(limits_of, node)
 
     async def cpu_s(self, node: str) -> float | None:
         """Return the processor time since its start. None if it does not run."""
-        return await self._insist(lambda: cpu_seconds(self._container(node)))
+        return await self._insist(cpu_seconds, node)
 
-    def _container(self, node: str) -> str:
-        try:
-            return self._containers[node]
-        except KeyError:
-            raise NoSuchContainer(node, list(self._containers)) from None
-
-    async def _insist(self, do: Callable[[], T]) -> T:
+    async def _insist(self, do: Callable[..., T], node: str, *arguments: Any) -> T:
+        container = self._containers.get(node)
+        if container is None:
+            raise NoSuchContainer(node, list(self._containers))
         for _ in range(ATTEMPTS - 1):
-            try:
-                return await asyncio.to_thread(do)
-            except SlowDaemon:
-                continue
-        return await asyncio.to_thread(do)
+            with contextlib.suppress(SlowDaemon):
+                return await asyncio.to_thread(do, container, *arguments)
+        return await asyncio.to_thread(do, container, *arguments)

@@ -170,9 +170,12 @@ def compile_value(text: str, field: str = "value") -> Expression:
 
 def argument(name: str, fields: Mapping[str, Any]) -> Any:
     """Return what a name stands for, as CEL takes it; null where there is no such field."""
+    try:
+        value = fields["payload" if name == "event" else name]
+    except KeyError:
+        value = None
     if name == "event":
-        return _event(fields.get("payload"))
-    value = fields.get(name)
+        return _event(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode(errors="replace")
     if isinstance(value, str | int | float | None):
@@ -186,6 +189,11 @@ def _event(payload: Any) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def scope_of_figure(key: str) -> str:
+    """Return the scope that a figure such as `cpu_percent(jfk)` is about."""
+    return key.partition("(")[2].removesuffix(")")
 
 
 def _figure(shared: SharedValues, function: str, scope: Any) -> float | None:

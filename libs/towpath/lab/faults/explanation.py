@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterable, Sequence
 
@@ -50,8 +49,7 @@ def _action(action: RuleAction) -> str:
     kind = faults().get(action.fault)
     parameters = ", ".join(f"{name} = {json.dumps(value)}" for name, value in action.parameters.items())
     told = f"{action.fault} ({parameters})" if parameters else action.fault
-    meaning = " ".join(inspect.cleandoc((kind.__doc__ if kind else None) or "").split())
-    return f"{told}: {meaning.rstrip('.')}" if meaning else told
+    return f"{told}: {kind.meaning().rstrip('.')}" if kind is not None else told
 
 
 def _until(rule: Rule) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -151,31 +151,20 @@ class PointRule(RuleAtWork):
             self._reports.flush()
 
 
-class PassingFields(Mapping[str, Any]):
-    """The fields of one item that passes a point, looked up when a condition names them.
+class PassingFields(dict[str, Any]):
+    """The fields of one item that passes a point: its own, and what is the same for all items.
 
-    They are the item's own, `payload`, and what is the same for all items.
+    Its payload is read when a condition names it: a bundle has none.
     """
 
     def __init__(self, item: Any, access: Items[Any], context: Mapping[str, Any]) -> None:
-        self._item = item
-        self._access = access
-        self._context = context
+        super().__init__({**access.fields(item), **context})
+        self._read_payload = partial(access.payload, item)
 
-    @cached_property
-    def _own(self) -> Mapping[str, Any]:
-        return self._access.fields(self._item)
-
-    def __getitem__(self, name: str) -> Any:
-        if name == "payload":
-            return self._access.payload(self._item)
-        return self._context[name] if name in self._context else self._own[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({"payload", *self._context, *self._own})
-
-    def __len__(self) -> int:
-        return len({"payload", *self._context, *self._own})
+    def __missing__(self, name: str) -> Any:
+        if name != "payload":
+            raise KeyError(name)
+        return self._read_payload()
 
 
 def _places_after(before: Sequence[Any], hits: Sequence[int], after: Sequence[Any]) -> Sequence[int]:

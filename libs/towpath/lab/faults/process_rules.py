@@ -14,26 +14,20 @@ from towpath.hooks.points import POINTS
 from towpath.lab.faults.point_rule import PointRule
 from towpath.lab.faults.registry import HeldFault, Target
 from towpath.lab.faults.reports import Reports
-from towpath.lab.faults.rule_at_work import ProcessContext, RuleAtWork, RulesAtWork
+from towpath.lab.faults.rule_at_work import ProcessContext, RulesAtWork, TargetRule
 
 _EXECUTOR = "--executor-id"
 """Spark starts every executor with this option, whatever the cluster's manager."""
 
 
-class ClockRule(RuleAtWork):
+class ClockRule(TargetRule):
     """One loading of a rule about the clock of this process."""
 
     def keep(self, *, is_loaded: bool) -> None:
         """Hold its faults if its condition, looked at now, holds. Release them otherwise."""
-        name = self.context.process
         # The owner of what the fault holds is the rule, so that two of them add up.
-        target = Target(TargetKind.CLOCK, f"{name} {self.loaded.rule.name}", processes=lambda: [])
-        wanted = False
-        try:
-            fields = {**self.context.fields(), "target": TargetKind.CLOCK.value, "name": name}
-            wanted = is_loaded and self.evaluation.holds(fields)
-        except Exception as error:
-            self.failed(error)
+        target = Target(TargetKind.CLOCK, f"{self.event.name} {self.loaded.rule.name}", processes=list)
+        wanted = is_loaded and self.holds()
         for fault in self.faults:
             assert isinstance(fault, HeldFault)
             (fault.hold if wanted else fault.release)(target)

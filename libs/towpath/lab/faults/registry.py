@@ -13,10 +13,9 @@ from random import Random
 from typing import Any, ClassVar, TypeVar
 
 import psutil
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import RuleAction, TargetKind
+from towpath.contracts.faults import AtPoint, RuleEvent, TargetKind
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model
 from towpath.descriptors import Descriptors
@@ -46,6 +45,11 @@ class Fault(ABC):
         self.parameters = parameters
         self.random = random
         """Seeded by the rule: all that is left to chance comes from here."""
+
+    @classmethod
+    def meaning(cls) -> str:
+        """Return what it does, in one line for users: its docstring."""
+        return " ".join((cls.__doc__ or "").split())
 
     @classmethod
     def expressions(cls, parameters: Any) -> Sequence[str]:
@@ -170,33 +174,6 @@ def faults() -> Mapping[str, type[Fault]]:
     return FAULTS.by_name()
 
 
-def kind_of(action: RuleAction, applied_to: str, field: str = "actions") -> type[Fault]:
-    """Return the class of an action's fault. Raises `TowpathError` if such an event has no such fault."""
-    kind = faults().get(action.fault)
-    if kind is None or applied_to not in kind.applies_to:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "there is no such fault" if kind is None else f"a {applied_to} cannot have this fault",
-            field=f"{field}.fault",
-            value=action.fault,
-            allowed=[name for name, each in faults().items() if applied_to in each.applies_to],
-        )
-    return kind
-
-
-def made(action: RuleAction, applied_to: str, random: Random, field: str = "actions") -> Fault:
-    """Return the fault of an action. Raises `TowpathError` that names the parameter that is wrong."""
-    kind = kind_of(action, applied_to, field)
-    try:
-        parameters = kind.parameters_type.model_validate(action.parameters)
-    except (ValidationError, TowpathError) as error:  # The latter of an expression among them.
-        detail = (error if isinstance(error, TowpathError) else TowpathError.of_validation(error)).detail
-        allowed = detail.allowed or ", ".join(kind.parameters_type.model_fields) or "no parameters"
-        raise TowpathError(
-            detail.code,
-            detail.message,
-            field=".".join(part for part in (field, "parameters", detail.field) if part),
-            value=detail.value,
-            allowed=allowed,
-        ) from error
-    return kind(parameters, random)
+def kind_of_event(event: RuleEvent) -> str:
+    """Return the kind by which faults say what they apply to: `point`, or a kind of target."""
+    return POINT if isinstance(event, AtPoint) else event.target.value

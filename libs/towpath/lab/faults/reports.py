@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from pathlib import Path
@@ -45,10 +44,7 @@ class Reports:
                 return
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-                try:
-                    os.write(descriptor, b"".join(lines))
-                finally:
-                    os.close(descriptor)
+                with self._file.open("ab", buffering=0) as file:
+                    file.write(b"".join(lines))
             except OSError as error:
                 log.warning("%d reports of rules are lost: %s", len(lines), error)

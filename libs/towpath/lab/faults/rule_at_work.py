@@ -12,11 +12,12 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import AtPoint, LoadedRule, RuleCount, RuleName
+from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount, RuleName
 from towpath.lab.faults.clock import real_time
 from towpath.lab.faults.conditions import Evaluation, SharedValues
-from towpath.lab.faults.registry import POINT, Fault, made
+from towpath.lab.faults.registry import Fault, kind_of_event
 from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.rule_actions import made
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class RuleAtWork:
             loaded.rule, loaded_at=loaded.loaded_at.timestamp(), shared=context.shared, clock=real_time
         )
         self._telling = threading.Lock()
+        self._told = RuleCount(rule=loaded.rule.name, version=loaded.version)
 
     def failed(self, error: Exception) -> None:
         """Count that the rule itself went wrong. What it looked at is left alone."""
@@ -94,9 +96,31 @@ class RuleAtWork:
         )
 
     def tell(self, reports: Reports) -> None:
-        """Report its count."""
+        """Report its count, if that has changed."""
         with self._telling:  # The last line of a file counts: no older count may follow a newer one.
-            reports.count(self.count())
+            before, self._told = self._told, self.count()
+            if self._told != before:
+                reports.count(self._told)
+
+
+class TargetRule(RuleAtWork):
+    """One loading of a rule with a target: its condition is looked at again and again."""
+
+    def __init__(self, loaded: LoadedRule, context: ProcessContext) -> None:
+        """Raises `TowpathError` when this process does not understand the rule."""
+        super().__init__(loaded, context)
+        event = loaded.rule.event
+        assert isinstance(event, OnTarget), "those who carry out targets are told of rules with a target only"
+        self.event = event
+        self._fields = {**context.fields(), "target": event.target.value, "name": event.name}
+
+    def holds(self) -> bool:
+        """Look once. Return true if the condition holds now. One that cannot be computed does not."""
+        try:
+            return self.evaluation.holds(self._fields)
+        except Exception as error:  # Whatever a condition does wrong: the rule is wrong, not the process.
+            self.failed(error)
+            return False
 
 
 class RulesAtWork(Generic[RuleT]):
@@ -110,7 +134,8 @@ class RulesAtWork(Generic[RuleT]):
         """Rules that this process does not understand."""
         self._ended: list[RuleT] = []
         """Those whose last counts have not been reported."""
-        self._reported: dict[RuleKey, RuleCount] = {}
+        self._untold: list[RuleCount] = []
+        """Refusals that have not been reported."""
         self._report_at = 0.0
 
     def __len__(self) -> int:
@@ -135,20 +160,16 @@ class RulesAtWork(Generic[RuleT]):
         return [*(rule.count() for rule in self), *self._refused.values()]
 
     def report(self, reports: Reports, *, at_once: bool = False) -> None:
-        """Report the counts that have changed: once a second, and the last ones of what has ended at once."""
+        """Report counts that have changed: once a second, and at once what has ended or was refused."""
         for rule in self._ended:
-            self._tell(rule, reports)
-        self._ended = []
+            rule.tell(reports)
+        for count in self._untold:
+            reports.count(count)
+        self._ended, self._untold = [], []
         if at_once or monotonic() >= self._report_at:
             self._report_at = monotonic() + REPORT_EVERY_S
             for rule in self:
-                self._tell(rule, reports)
-            for key, count in self._refused.items():
-                if self._reported.get(key) != count:
-                    reports.count(count)
-                    self._reported[key] = count
-            known = self._rules.keys() | self._refused.keys()
-            self._reported = {key: count for key, count in self._reported.items() if key in known}
+                rule.tell(reports)
         reports.flush()
 
     def _begin(self, key: RuleKey, loaded: LoadedRule) -> None:
@@ -158,14 +179,7 @@ class RulesAtWork(Generic[RuleT]):
             log.warning("rule %s cannot be carried out: %s", key.rule, error)
             count = RuleCount(rule=key.rule, version=key.version, errors=1, last_error=said_of(error))
             self._refused[key] = count
-            self._report_at = 0.0
-
-    def _tell(self, rule: RuleT, reports: Reports) -> None:
-        count = rule.count()
-        nothing = count.model_copy(update={"looked": 0, "acted": 0, "errors": 0})
-        if count != self._reported.get(rule.key, nothing):
-            self._reported[rule.key] = count
-            rule.tell(reports)
+            self._untold.append(count)
 
 
 def said_of(error: Exception) -> str:
@@ -176,7 +190,7 @@ def said_of(error: Exception) -> str:
 
 def _faults_of(loaded: LoadedRule) -> list[Fault]:
     rule = loaded.rule
-    kind = POINT if isinstance(rule.event, AtPoint) else rule.event.target.value
+    kind = kind_of_event(rule.event)
     return [
         made(action, kind, Random(f"{rule.seed} {rule.name} {place}"), f"actions.{place}")
         for place, action in enumerate(rule.actions)

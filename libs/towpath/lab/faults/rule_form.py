@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.faults import (
-    AtPoint,
-    DataPoint,
-    OnTarget,
-    Rule,
-    RuleAction,
-    RuleEvent,
-    TargetKind,
-    Where,
-)
+from towpath.contracts.faults import AtPoint, OnTarget, Rule, RuleAction, RuleEvent, Where
 from towpath.expressions import place_of
 from towpath.lab.faults.conditions import Expression, compile_condition
-from towpath.lab.faults.registry import POINT, kind_of
-from towpath.lab.faults.rule_expressions import field_of, values_of
+from towpath.lab.faults.field_errors import field_errors, refusal
+from towpath.lab.faults.registry import kind_of_event
+from towpath.lab.faults.rule_actions import kind_of, parameters_of, values_of
 from towpath.lab.faults.vocabulary import names_at
-
-Location = tuple[int | str, ...]
-
-_EVENTS: Mapping[str, type[BaseModel]] = {"point": AtPoint, "target": OnTarget}
-_CHOICES: Mapping[Location, type[StrEnum]] = {
-    ("event", "point"): DataPoint,
-    ("event", "target"): TargetKind,
-}
 
 
 def rule_of(document: Any) -> Rule:
@@ -42,11 +25,7 @@ def rule_of(document: Any) -> Rule:
     try:
         return Rule.model_validate(document)
     except ValidationError as error:
-        found: dict[str | None, ErrorDetail] = {}
-        for problem in error.errors(include_url=False):
-            detail = _of_field(problem, document)
-            found.setdefault(detail.field, detail)
-        raise TowpathError.of(_first([*found.values()])) from None
+        raise refusal(field_errors(error, document)) from None
 
 
 def form_problems(rule: Rule) -> list[ErrorDetail]:
@@ -60,15 +39,6 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
     for place, action in enumerate(rule.actions):
         found.extend(_of_action(action, rule.event, f"actions.{place}"))
     return found
-
-
-def kind_of_event(event: RuleEvent) -> str:
-    """Return the kind by which faults say what they apply to: `point`, or a kind of target."""
-    match event:
-        case AtPoint():
-            return POINT
-        case _:
-            return event.target.value
 
 
 def misnamed(
@@ -114,83 +84,8 @@ def _of_where(rule: Rule) -> Iterator[ErrorDetail]:
 
 def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDetail]:
     try:
-        kind = kind_of(action, kind_of_event(event), field)
+        parameters_of(action, kind_of(action, kind_of_event(event), field), field)
     except TowpathError as error:
-        return [error.detail]
-    try:
-        kind.parameters_type.model_validate(action.parameters)
-    except ValidationError as error:
-        return [
-            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.parameters_type)
-            for problem in error.errors(include_url=False)
-        ]
-    except TowpathError as error:
-        # An expression in a parameter: the error says what is wrong with it, and not where it stands.
-        return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
+        return error.detail.errors or [error.detail]
     values = values_of(action, field)
     return [error for place, value in values for error in _unknown_names(event, value, place)]
-
-
-def _first(errors: list[ErrorDetail]) -> ErrorDetail:
-    return errors[0].model_copy(update={"errors": errors})
-
-
-def _of_field(
-    problem: Mapping[str, Any], document: Any, around: Location = (), model: type[BaseModel] = Rule
-) -> ErrorDetail:
-    """Return what pydantic found in a document as an error of Towpath."""
-    kind, context = problem["type"], problem.get("ctx") or {}
-    place = _location(problem["loc"], document, missing=kind == "missing")
-    message = problem["msg"].removeprefix("Value error, ")
-    allowed: str | list[str] | None = context.get("expected") or context.get("pattern")
-    value = problem.get("input")
-    if not isinstance(value, str | int | float | bool | None):
-        value = None
-    if kind == "extra_forbidden":
-        known = _fields_at(place[:-1], document, model)
-        message, value, allowed = "there is no such field", str(place[-1]), known or "no fields"
-    elif kind == "missing":
-        message = "this field is missing"
-    elif kind == "string_type":
-        allowed = "a text (in YAML, put it in quotes)"
-    elif model is Rule and place in _CHOICES:
-        message, allowed = f"there is no such {place[-1]}", [choice.value for choice in _CHOICES[place]]
-    elif kind == "no_event":
-        allowed = [*_EVENTS]
-    path = ".".join(map(str, (*around, *place)))
-    return ErrorDetail(
-        code=ErrorCode.INVALID, message=message, field=path or None, value=value, allowed=allowed
-    )
-
-
-def _location(location: Location, document: Any, *, missing: bool) -> Location:
-    """Where the document has what pydantic calls `location`: that also names the kind of an event."""
-    parts: list[int | str] = []
-    node = document
-    for number, part in enumerate(location):
-        if _has(node, part):
-            node = node[part]
-        elif not (missing and number == len(location) - 1):
-            continue
-        parts.append(part)
-    return tuple(parts)
-
-
-def _has(node: Any, part: int | str) -> bool:
-    if isinstance(node, dict):
-        return part in node
-    return isinstance(node, list) and isinstance(part, int) and part < len(node)
-
-
-def _fields_at(location: Location, document: Any, model: type[BaseModel]) -> list[str]:
-    """Names of the fields that the model has at a place."""
-    if model is Rule:
-        match location:
-            case ("event",):
-                given = document["event"]
-                model = next((model for kind, model in _EVENTS.items() if kind in given), AtPoint)
-            case ("where",):
-                model = Where
-            case ("actions", _):
-                model = RuleAction
-    return [*model.model_fields]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
-from towpath.lab.faults.rule_expressions import expressions_of
+from towpath.lab.faults.conditions import scope_of_figure
+from towpath.lab.faults.rule_actions import expressions_of
 from towpath.lab.faults.rule_form import form_problems, misnamed
 from towpath.lab.faults.vocabulary import OWN_SITE
 from towpath.lab.faults.world import (
@@ -15,7 +16,6 @@ from towpath.lab.faults.world import (
     looking_processes,
     passing_processes,
     runs_python,
-    scope_of_target,
 )
 
 
@@ -106,7 +106,7 @@ def _of_idle_places(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     """Places that exist, and where nothing would ever look at the rule."""
     event, where = rule.event, rule.where
     if isinstance(event, OnTarget):
-        scope = scope_of_target(event, world.scope_of)
+        scope = world.scope_of_target(event)
         if where.site is not None and scope is not None and where.site != scope:
             what = f"the {event.target.value} {event.name} is not there"
             yield misnamed(what, "where.site", where.site, [scope])
@@ -126,6 +126,6 @@ def _of_scopes(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     """Scopes that expressions ask about."""
     known = [OWN_SITE, *world.scopes]
     for field, expression in expressions_of(rule):
-        for scope in sorted({key.partition("(")[2].removesuffix(")") for key in expression.shared}):
+        for scope in sorted({scope_of_figure(key) for key in expression.shared}):
             if scope not in known:
                 yield misnamed("there is no such scope", field, scope, known, ErrorCode.UNKNOWN_SITE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.faults import AtPoint, OnTarget, Rule, RuleEvent, TargetKind
+from towpath.contracts.faults import AtPoint, OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.vocabulary import POINT_DESCRIPTIONS
+from towpath.lab.services.links import LINKS
 
 _SERVERS = ("nats", "redis", "mosquitto")
 """Ends of the names of processes that run no Python: no rule sets their clock."""
@@ -43,6 +44,16 @@ class World:
         of_site = [site for site in self.sites if process.startswith(f"{site}-")]
         return max(of_site, key=len, default=HUB_SCOPE)
 
+    def scope_of_target(self, event: OnTarget) -> str | None:
+        """Return the scope that a target is in. None: its name does not tell."""
+        match event.target:
+            case TargetKind.MACHINE:
+                return event.name
+            case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
+                return self.scope_of(event.name)
+            case TargetKind.LINK | TargetKind.CONTAINER:
+                return None
+
 
 def runs_python(process: str) -> bool:
     """Return true if a process of this name runs Python code: a broker and the store do not."""
@@ -50,29 +61,38 @@ def runs_python(process: str) -> bool:
 
 
 def looking_processes(rule: Rule, world: World) -> list[str]:
-    """Return names of the processes that would look at a rule; none for an event outside code."""
-    if isinstance(rule.event, OnTarget):
-        return []
-    where = rule.where
-    return [
-        name
-        for name in passing_processes(rule.event, world)
-        if where.process in (None, name) and where.site in (None, world.scope_of(name))
-    ]
+    """Return names of the processes that would look at a rule, or of what it would hit."""
+    event, where = rule.event, rule.where
+    if isinstance(event, AtPoint):
+        return [
+            name
+            for name in passing_processes(event, world)
+            if where.process in (None, name) and where.site in (None, world.scope_of(name))
+        ]
+    hit = LINKS.name if event.target is TargetKind.LINK else event.name
+    there = world.containers if event.target is TargetKind.CONTAINER else world.processes
+    return [hit] if hit in there else []
 
 
-def passing_processes(event: RuleEvent, world: World) -> list[str]:
+def passing_processes(event: AtPoint, world: World) -> list[str]:
     """Return names of the processes in which something passes the event's point."""
-    end = POINT_DESCRIPTIONS[event.point].passed_in if isinstance(event, AtPoint) else ""
+    end = POINT_DESCRIPTIONS[event.point].passed_in
     return [name for name in sorted(world.processes) if runs_python(name) and name.endswith(end)]
 
 
-def scope_of_target(event: OnTarget, scope_of: Callable[[str], str]) -> str | None:
-    """Return the scope that a target is in. None: its name does not tell. `scope_of` is that of a process."""
-    match event.target:
-        case TargetKind.MACHINE:
-            return event.name
-        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
-            return scope_of(event.name)
-        case TargetKind.LINK | TargetKind.CONTAINER:
-            return None
+def scopes_of(rule: Rule, world: World) -> tuple[str, ...]:
+    """Return the scopes whose processes carry a rule out.
+
+    A rule about a job is for all sites: jobs move, and their rules with them.
+    """
+    event, where = rule.event, rule.where
+    if isinstance(event, OnTarget):
+        elsewhere = where.site if event.target is TargetKind.CONTAINER else None
+        return (world.scope_of_target(event) or elsewhere or HUB_SCOPE,)
+    if where.process is not None:
+        return (world.scope_of(where.process),)
+    if where.site is not None:
+        return (where.site,)
+    at_sites_only = POINT_DESCRIPTIONS[event.point].passed_in != ""
+    sites = sorted(world.sites)
+    return tuple(sites) if at_sites_only or where.job is not None else (HUB_SCOPE, *sites)

@@ -20,13 +20,14 @@ from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.rule_at_work import ProcessContext, RuleKey, RulesAtWork
 from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.guarded_rule import GuardedRule
-from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord
+from towpath.lab.guard.held_record import Held, HeldRecord, ProgressRecord
 from towpath.lab.guard.process import guard_name, held_path, progress_path
 from towpath.lab.guard.sentinel import Sentinel
 from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.undoing import undo
 from towpath.lab.guard.watchdog import Watchdog
 from towpath.mesh.home import Home
+from towpath.processes.record import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -121,44 +122,42 @@ class Guard:
             try:
                 # First of all: what cannot be written down is not done.
                 self._progress.put(rule.progress)
+                held = self._record.get(rule.key, place) or self._begin(rule, place)
+                if rule.event.target is TargetKind.CONTAINER:
+                    self._watchdog.keep()  # Other containers outlive this process.
                 if isinstance(fault, StrikingFault):
-                    self._strike(rule, place, fault)
+                    self._strike(rule, held, fault)
                 elif isinstance(fault, HeldFault):
-                    self._hold(rule, place, fault)
+                    self._hold(rule, held, fault)
             except Exception as error:  # Whatever goes wrong with one: others go on.
                 log.exception("rule %s: %s failed", rule.key.rule, fault.name)
                 rule.failed(error)
 
-    def _strike(self, rule: GuardedRule, place: int, fault: StrikingFault) -> None:
-        log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
-        struck = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
-        self._watch(rule)
+    def _begin(self, rule: GuardedRule, place: int) -> Held:
+        action = rule.actions[place]
+        log.info("rule %s: %s of %s", rule.key.rule, action.fault, rule.event.name)
+        remembered = self._record.remembered_by_others(rule.event, action.fault)
+        return Held(key=rule.key, place=place, target=rule.event, action=action, remembered=remembered)
+
+    def _strike(self, rule: GuardedRule, struck: Held, fault: StrikingFault) -> None:
         # Should this fail, or the guard be killed meanwhile, it is finished at a later look.
         self._record.put(struck)
         fault.strike(rule.target)
         self._record.remove(struck)
 
-    def _hold(self, rule: GuardedRule, place: int, fault: HeldFault) -> None:
-        before = self._record.get(rule.key, place)
-        if before is None:
-            log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
-            before = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
-            before = before.model_copy(update={"remembered": self._record.remembered_by_others(before)})
-        self._watch(rule)
+    def _hold(self, rule: GuardedRule, before: Held, fault: HeldFault) -> None:
         remembered = dict(fault.remember(rule.target, before.remembered))
         known = [each for each in before.processes if each.process is not None]
-        found = [HeldProcess.of(process) for process in rule.target.processes()]
+        found = [
+            ProcessIdentity(pid=process.pid, create_time=process.create_time())
+            for process in rule.target.processes()
+        ]
         processes = known + [each for each in found if each not in known]
         self._record.put(before.model_copy(update={"processes": processes, "remembered": remembered}))
         if self._sentinel is not None:
             self._sentinel.keep()
-        self._faults[rule.key, place] = fault
+        self._faults[before.key, before.place] = fault
         fault.hold(replace(rule.target, remembered=remembered))
-
-    def _watch(self, rule: GuardedRule) -> None:
-        """Others outlive what holds a rule about them. Raises `DaemonError`."""
-        if rule.event.target is TargetKind.CONTAINER:
-            self._watchdog.keep()
 
     def _release_all_but(self, keys: set[RuleKey]) -> None:
         for held in self._record.all():

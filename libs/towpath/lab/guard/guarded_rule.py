@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount
+from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.lab.faults.registry import StrikingFault
-from towpath.lab.faults.rule_at_work import ProcessContext, RuleAtWork
+from towpath.lab.faults.rule_at_work import ProcessContext, TargetRule
 from towpath.lab.guard.held_record import RuleProgress
 from towpath.lab.guard.targets import BY_PROCESS, target_of
 from towpath.mesh.home import Home
 
 
-class GuardedRule(RuleAtWork):
-    """One loading of a rule with a target."""
+class GuardedRule(TargetRule):
+    """One loading of a rule that a guard carries out."""
 
     def __init__(
         self, loaded: LoadedRule, context: ProcessContext, home: Home, progress: RuleProgress | None
     ) -> None:
         """`progress` is how far an earlier guard came. Raises `TowpathError` if no guard can carry it out."""
         super().__init__(loaded, context)
-        rule = loaded.rule
-        assert isinstance(rule.event, OnTarget), "a guard is told of rules with a target only"
-        self.event = rule.event
-        self.actions = rule.actions
-        self.target = target_of(home, rule.event)
+        self.actions = loaded.rule.actions
+        self.target = target_of(home, self.event)
         self._before = progress or RuleProgress(key=self.key, looked=0, acted=0)
         self.evaluation.resume(self._before.looked, self._before.acted)
-        self._fields = {**context.fields(), "target": self.event.target.value, "name": self.event.name}
 
     @property
     def progress(self) -> RuleProgress:
@@ -39,15 +35,8 @@ class GuardedRule(RuleAtWork):
         return count.model_copy(update=own)
 
     def acts(self) -> bool:
-        """Look once. Return true if it acts now. A condition that fails counts as one that does not hold.
-
-        What has to be there to be struck is waited for: meanwhile the rule does not look.
-        """
+        """Return true if it acts now. What has to be there to be struck is waited for without a look."""
         strikes = any(isinstance(fault, StrikingFault) for fault in self.faults)
         if strikes and self.event.target in BY_PROCESS and not self.target.processes():
             return False
-        try:
-            return self.evaluation.holds(self._fields)
-        except Exception as error:  # Whatever a condition does wrong: the rule is wrong, not the guard.
-            self.failed(error)
-            return False
+        return self.holds()

@@ -9,7 +9,6 @@ import contextlib
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
 from pydantic import BaseModel, ValidationError
 
 from towpath.atomic_write import write_atomically
@@ -17,31 +16,9 @@ from towpath.contracts.faults import OnTarget, RuleAction
 from towpath.contracts.message import Model
 from towpath.lab.faults.rule_at_work import RuleKey
 from towpath.lab.guard.process import HELD_SUFFIX
-from towpath.processes.child import CLOCK_TOLERANCE_S
+from towpath.processes.record import ProcessIdentity
 
 FileT = TypeVar("FileT", bound=BaseModel)
-
-
-class HeldProcess(Model):
-    """A process that something was done to."""
-
-    pid: int
-    create_time: float
-    """Tells it from a later one with the same pid."""
-
-    @classmethod
-    def of(cls, process: psutil.Process) -> HeldProcess:
-        """Raises `psutil.NoSuchProcess`."""
-        return cls(pid=process.pid, create_time=process.create_time())
-
-    @property
-    def process(self) -> psutil.Process | None:
-        """The process, if it is still there."""
-        try:
-            process = psutil.Process(self.pid)
-            return process if abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S else None
-        except psutil.NoSuchProcess:
-            return None
 
 
 class Held(Model):
@@ -52,7 +29,7 @@ class Held(Model):
     """Which of the rule's actions it is."""
     target: OnTarget
     action: RuleAction
-    processes: list[HeldProcess] = []
+    processes: list[ProcessIdentity] = []
     """All that it was done to so far and that may live."""
     remembered: dict[str, Any] = {}
     """State of the target before, in the fault's own words."""
@@ -92,12 +69,11 @@ class HeldRecord:
         """Return what is held for an action."""
         return self._held.get((key, place))
 
-    def remembered_by_others(self, held: Held) -> dict[str, Any]:
+    def remembered_by_others(self, target: OnTarget, fault: str) -> dict[str, Any]:
         """Return how a target was before other rules did the same to it, also those of other scopes."""
-        fault = held.action.fault
         files = {*self._path.parent.glob(f"*{HELD_SUFFIX}")} - {self._path}
         known = [*self.all(), *(each for file in files for each in HeldRecord(file).all())]
-        alike = [each for each in known if each.target == held.target and each.action.fault == fault]
+        alike = [each for each in known if each.target == target and each.action.fault == fault]
         return {name: value for each in alike for name, value in each.remembered.items()}
 
     def put(self, held: Held) -> None:

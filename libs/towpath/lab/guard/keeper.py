@@ -21,7 +21,7 @@ from towpath.contracts.fault_commands import RulesSet, SetRules
 from towpath.contracts.faults import LoadedRule, RuleSet
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.clock import real_time
-from towpath.lab.faults.rule_expressions import asked_by
+from towpath.lab.faults.rule_actions import asked_by
 from towpath.lab.guard.process import guard_name, guard_spec, held_path
 from towpath.lab.guard.report_reader import ReportReader, RuleVersion
 from towpath.lab.guard.targets import is_guarded

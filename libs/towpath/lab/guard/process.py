@@ -1,9 +1,13 @@
-"""The process of a scope's guard: its name, where it keeps its files, and how it is started."""
+"""The processes of a scope's guard: their names, where they keep their files, and how they start."""
 
 from __future__ import annotations
 
+import argparse
+import logging
+import signal
 import sys
 from pathlib import Path
+from threading import Event
 
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, claim
@@ -45,3 +49,19 @@ def restart_command(home: Home, scope: str) -> list[str]:
     """Return the command that starts a guard in the place of one that died, unless another one runs."""
     spec = guard_spec(home, scope)
     return [sys.executable, "-I", claim.__file__, str(home.run), spec.name, "", "1", *spec.command]
+
+
+def start(module: str, description: str | None, *more: str) -> tuple[Home, argparse.Namespace, Event]:
+    """Read the options of a process of a scope, of which `more` are its own, and start its log.
+
+    Return the mesh's home, the options, and what SIGTERM and SIGINT set.
+    """
+    options = argparse.ArgumentParser(module, description=description)
+    for name in ("home", "scope", *more):
+        options.add_argument(f"--{name}", required=True)
+    given = options.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return Home(Path(given.home)), given, stop

@@ -81,8 +81,6 @@ class ReportReader:
                 del self._tails[path]
 
     def _follow(self, tail: _Tail) -> list[Metric]:
-        if tail.gone:
-            return []
         # Before the file: what a process wrote before it was found gone is in what is read then.
         alive = _writes_still(tail.path)
         with tail.path.open("rb") as file:
@@ -91,7 +89,9 @@ class ReportReader:
         end = read.rfind(b"\n") + 1
         tail.offset += end
         metrics = self._parse(tail, read[:end].splitlines())
-        if not alive and len(read) < READ_BYTES:
+        # A process of another container seems to be gone, and writes again.
+        tail.gone = tail.gone and not end
+        if not alive and not tail.gone and len(read) < READ_BYTES:
             _cut_down(tail)
         return metrics
 
@@ -135,9 +135,10 @@ def _writes_still(path: Path) -> bool:
 
 def _cut_down(tail: _Tail) -> None:
     """Only the last counts, or nothing when there are none: killed at any line, the sums stay right."""
-    if not tail.counts:
-        tail.path.unlink(missing_ok=True)
+    lines = [RuleReport(kind="count", count=count).model_dump_json() for count in tail.counts.values()]
+    text = "".join(f"{line}\n" for line in lines)
+    if text:
+        write_atomically(tail.path, text, durable=False)
     else:
-        lines = [RuleReport(kind="count", count=count).model_dump_json() for count in tail.counts.values()]
-        write_atomically(tail.path, "".join(f"{line}\n" for line in lines), durable=False)
-    tail.gone = True
+        tail.path.unlink(missing_ok=True)
+    tail.offset, tail.gone = len(text.encode()), True

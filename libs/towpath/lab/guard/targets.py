@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def family(run: Path, name: str) -> list[psutil.Process]:
     leader = record.process if record is not None else None
     if leader is None:
         return []
-    return [leader, *(descendants(leader) if _is_engine(name) else [])]
+    return [leader, *(descendants(leader) if is_engine_process(name) else [])]
 
 
 def descendants(process: psutil.Process) -> list[psutil.Process]:
@@ -76,33 +75,21 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
 
 def for_release(target: Target, held: Held) -> Target:
     """Return the target as far as something was done to it: its current and its earlier processes."""
+
+    def processes() -> list[psutil.Process]:
+        found = target.processes()
+        for process in before:
+            found += [process, *(descendants(process) if is_engine_process(target.name) else [])]
+        return list(dict.fromkeys(found))
+
     before = [process for each in held.processes if (process := each.process) is not None]
-    processes = _together(target.processes, before, whole=_is_engine(target.name))
     return replace(target, processes=processes, remembered=held.remembered)
 
 
-def _together(
-    now: Callable[[], list[psutil.Process]], before: Iterable[psutil.Process], *, whole: bool
-) -> Callable[[], list[psutil.Process]]:
-    def processes() -> list[psutil.Process]:
-        found = now()
-        for process in before:
-            found += [process, *(descendants(process) if whole else [])]
-        return list(dict.fromkeys(found))
-
-    return processes
-
-
 def _terminate(run: Path, name: str) -> None:
-    record = find(run, name)
-    process = record.process if record is not None else None
-    if process is not None:
+    for process in family(run, name)[:1]:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-
-
-def _is_engine(name: str) -> bool:
-    return is_engine_process(name)
 
 
 def _data(home: Home, scope: str) -> Path:

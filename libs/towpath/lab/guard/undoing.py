@@ -6,7 +6,8 @@ import logging
 from random import Random
 
 from towpath.contracts.errors import TowpathError
-from towpath.lab.faults.registry import Fault, HeldFault, StrikingFault, made
+from towpath.lab.faults.registry import Fault, HeldFault, StrikingFault
+from towpath.lab.faults.rule_actions import made
 from towpath.lab.guard.held_record import Held
 from towpath.lab.guard.targets import for_release, target_of
 from towpath.mesh.home import Home

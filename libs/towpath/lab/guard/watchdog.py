@@ -8,13 +8,10 @@ when nothing is held.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
-import signal
 import sys
 import time
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -25,7 +22,7 @@ from towpath.contracts.faults import TargetKind
 from towpath.lab.containers.control import UP
 from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.held_record import HeldRecord
-from towpath.lab.guard.process import guard_name, held_path
+from towpath.lab.guard.process import guard_name, held_path, start
 from towpath.lab.guard.undoing import undo
 from towpath.mesh.home import Home
 
@@ -155,16 +152,8 @@ def _undo_all(home: Home, scope: str) -> None:
 
 def main() -> None:
     """Watch until nothing is held, or until SIGTERM or SIGINT."""
-    options = argparse.ArgumentParser("towpath.lab.guard.watchdog", description=__doc__)
-    options.add_argument("--home", required=True, type=Path)
-    options.add_argument("--scope", required=True)
-    options.add_argument("--watched", required=True)
-    given = options.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    watch(Home(given.home), given.scope, given.watched, stop)
+    home, given, stop = start(MODULE, __doc__, "watched")
+    watch(home, given.scope, given.watched, stop)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Node, Topology
-
-CPUS = Path("/sys/devices/system/cpu")
-CPUINFO = Path("/proc/cpuinfo")
-MEMINFO = Path("/proc/meminfo")
 
 SMALLEST_SHARE = 0.01
 """Of one core: the kernel hands out a processor in slices of 100 ms, and none below 1 ms."""
@@ -39,15 +35,13 @@ class Share:
     memory_mb: int
 
 
-def this_host(
-    topology: Topology, cpus: Path = CPUS, cpuinfo: Path = CPUINFO, meminfo: Path = MEMINFO
-) -> Host:
+def this_host(topology: Topology) -> Host:
     """Return this machine, with the clock of the topology, or else of the kernel: the highest that its cores
     can have, or, if that is not known, the highest that one has now.
 
     Raises `TowpathError` if the clock is unknown.
     """
-    clock = topology.host_clock_ghz or _highest_ghz(cpus) or _present_ghz(cpuinfo)
+    clock = topology.host_clock_ghz or clock_ghz()
     if clock is None:
         raise TowpathError(
             ErrorCode.INVALID,
@@ -55,7 +49,8 @@ def this_host(
             field="host_clock_ghz",
             allowed="its clock in GHz, in the topology",
         )
-    return Host(cores=os.cpu_count() or 1, clock_ghz=clock, memory_mb=_memory_mb(meminfo))
+    memory_mb = psutil.virtual_memory().total // 1024**2
+    return Host(cores=os.cpu_count() or 1, clock_ghz=clock, memory_mb=memory_mb)
 
 
 def share_of(node: Node, host: Host) -> Share:
@@ -116,24 +111,9 @@ def overcommitted(topology: Topology, host: Host) -> list[str]:
     return told
 
 
-def _highest_ghz(cpus: Path) -> float | None:
-    """The fastest core's. It does not depend on how busy the machine is."""
-    try:
-        found = [int(path.read_text()) for path in cpus.glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")]
-    except (OSError, ValueError):
-        return None
-    return max((khz / 1e6 for khz in found), default=0.0) or None
-
-
-def _present_ghz(cpuinfo: Path) -> float | None:
-    """The fastest core's: cores that idle just now may be clocked down."""
-    try:
-        found = re.findall(r"^cpu MHz\s*:\s*([0-9.]+)", cpuinfo.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return max((float(mhz) / 1000 for mhz in found), default=0.0) or None
-
-
-def _memory_mb(meminfo: Path) -> int:
-    found = re.search(r"^MemTotal:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
-    return int(found[1]) // 1024 if found else 0
+def clock_ghz() -> float | None:
+    """Return the clock of the fastest core: others that idle just now may be clocked down. None: unknown."""
+    cores = psutil.cpu_freq(percpu=True) or []
+    highest = max((core.max for core in cores), default=0.0)
+    present = max((core.current for core in cores), default=0.0)
+    return (highest or present) / 1000 or None

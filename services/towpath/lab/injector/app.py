@@ -36,7 +36,7 @@ async def _inject(settings: InjectorSettings, bus: Bus, stop: asyncio.Event) -> 
     rules = Rules(bus, record, await record.read())
     keeper = Keeper(settings.home, HUB_SCOPE, bus.publish)
     metrics = Metrics()
-    handlers = InjectorHandlers(settings.home, bus, keeper, rules, MeshSurvey(settings.home, bus), metrics)
+    handlers = InjectorHandlers(bus, keeper, rules, MeshSurvey(settings.home, bus), metrics)
     await handlers.serve_sites()
     working = [asyncio.create_task(work) for work in (keeper.watch(), rules.carry_out())]
     stopping = asyncio.create_task(stop.wait())

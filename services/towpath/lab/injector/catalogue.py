@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -33,7 +32,7 @@ def described(kind: type[Fault]) -> FaultDescription:
     schema = kind.parameters_type.model_json_schema()
     return FaultDescription(
         name=kind.name,
-        meaning=" ".join(inspect.cleandoc(kind.__doc__ or "").split()),
+        meaning=kind.meaning(),
         applies_to=sorted(kind.applies_to),
         parameters=[
             _parameter(name, information, schema)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from towpath.contracts.fault_commands import DEFAULT_LEASE_S, RulesSet, SetRules
 from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.contracts.message import HUB_SCOPE
-from towpath.lab.faults.rule_expressions import asked_by
+from towpath.lab.faults.conditions import scope_of_figure
+from towpath.lab.faults.rule_actions import asked_by
 from towpath.lab.faults.vocabulary import OWN_SITE
 from towpath.lab.injector.courier import Courier, Deliver
 from towpath.lab.injector.loaded import LoadedRules
@@ -19,12 +19,6 @@ from towpath.tasks import end
 
 SETTLE_S = 2.0
 """For a change to arrive everywhere: two attempts. Later ones are made without anybody waiting."""
-
-LINKS = "links"
-"""Stands for the rules that the injector itself carries out. No site has this name."""
-
-_SHARED = re.compile(r"(?P<measured>\w+)\((?P<scope>[^()]*)\)")
-"""A name that conditions may ask of the whole mesh, such as `cpu_percent(jfk)`."""
 
 
 class Distribution:
@@ -44,7 +38,9 @@ class Distribution:
         self._couriers: dict[str, Courier] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._asked: dict[str, frozenset[str]] = {}
-        """Scope, or `links` → what the conditions of its rules ask of the whole mesh."""
+        """Scope → figures that its rules ask for."""
+        self._wanted = frozenset[str]()
+        """Figures that any rule asks for, also those about links, which the injector itself carries out."""
 
     def add(self, scope: str, deliver: Deliver) -> None:
         """Serve one more scope: first of all it is told what there is."""
@@ -63,12 +59,12 @@ class Distribution:
     def changed(self, scopes: Collection[str]) -> None:
         """Bring these scopes what is loaded now. To be called with every change, before anything else is."""
         self._revision += 1
-        before = self._anywhere()
-        told = {scope: self._loaded.told(scope) for scope in self._couriers}
-        told[LINKS] = [each.told for each in self._loaded.about_links()]
-        self._asked = {scope: _asked(rules, scope) for scope, rules in told.items()}
-        self.shared = {name: value for name, value in self.shared.items() if name in self._anywhere()}
-        for scope in {scope_of_shared(name) for name in before ^ self._anywhere()} & self._couriers.keys():
+        before = self._wanted
+        of_links = _asked([each.told for each in self._loaded.about_links()], HUB_SCOPE)
+        self._asked = {scope: _asked(self._loaded.told(scope), scope) for scope in self._couriers}
+        self._wanted = of_links.union(*self._asked.values())
+        self.shared = {name: value for name, value in self.shared.items() if name in self._wanted}
+        for scope in {scope_of_figure(name) for name in before ^ self._wanted} & self._couriers.keys():
             self._couriers[scope].call()
         for scope in self._couriers.keys() & scopes:
             self._couriers[scope].call(self._revision)
@@ -82,11 +78,11 @@ class Distribution:
         """Return the figure of a name such as `cpu_percent(jfk)`. None: it has not been measured."""
         return self.shared.get(name)
 
-    async def settled(self, scopes: Iterable[str], *, within_s: float = SETTLE_S) -> None:
+    async def settled(self, scopes: Iterable[str]) -> None:
         """Wait until these scopes have what is loaded now, or do not answer."""
         waiting = [self._couriers[scope].settled() for scope in scopes if scope in self._couriers]
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(SETTLE_S):
                 await asyncio.gather(*waiting)
 
     async def close(self) -> None:
@@ -97,8 +93,8 @@ class Distribution:
         rules = self._loaded.told(scope)
         own = self._asked.get(scope, frozenset())
         shared = {name: self.shared[name] for name in own if name in self.shared}
-        for name in self._anywhere() - own:
-            if scope_of_shared(name) == scope:
+        for name in self._wanted - own:
+            if scope_of_figure(name) == scope:
                 # Tells the scope to measure. No rule of its own looks at the value.
                 shared[name] = self.shared.get(name, 0.0)
         return SetRules(site=scope, revision=revision, lease_s=DEFAULT_LEASE_S, rules=rules, shared=shared)
@@ -106,25 +102,11 @@ class Distribution:
     def _answered(self, scope: str, answer: RulesSet) -> None:
         for count in answer.counts:
             self._note(scope, count)
-        wanted = self._anywhere()
         measured = {f"{name}({scope})": value for name, value in answer.measured.items()}
-        self.shared |= {name: value for name, value in measured.items() if name in wanted}
-
-    def _anywhere(self) -> frozenset[str]:
-        return _all(self._asked)
-
-
-def scope_of_shared(name: str) -> str:
-    """The scope of a name such as `cpu_percent(jfk)`; empty when it is of none."""
-    found = _SHARED.fullmatch(name)
-    return found["scope"] if found else ""
-
-
-def _all(asked: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    return frozenset[str]().union(*asked.values())
+        self.shared |= {name: value for name, value in measured.items() if name in self._wanted}
 
 
 def _asked(rules: Iterable[LoadedRule], scope: str) -> frozenset[str]:
-    own = HUB_SCOPE if scope == LINKS else scope
+    """Return the figures that rules ask for where they are carried out for a scope."""
     names = frozenset[str]().union(*(asked_by(each.rule) for each in rules))
-    return frozenset(name.replace(f"({OWN_SITE})", f"({own})") for name in names)
+    return frozenset(name.replace(f"({OWN_SITE})", f"({scope})") for name in names)

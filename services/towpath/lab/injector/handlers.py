@@ -25,23 +25,19 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.explanation import explain
 from towpath.lab.faults.validation import problems
+from towpath.lab.faults.world import World, looking_processes, scopes_of
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.injector.catalogue import catalogue
 from towpath.lab.injector.courier import ATTEMPT_S
-from towpath.lab.injector.mesh_survey import MeshSurvey, looking
+from towpath.lab.injector.mesh_survey import MeshSurvey
 from towpath.lab.injector.metrics import Metrics
 from towpath.lab.injector.rules import Rules
-from towpath.lab.injector.scopes import scopes_of
-from towpath.mesh.home import Home
 
 
 class InjectorHandlers:
     """Answers the commands of the injector."""
 
-    def __init__(
-        self, home: Home, bus: Bus, keeper: Keeper, rules: Rules, survey: MeshSurvey, metrics: Metrics
-    ) -> None:
-        self._home = home
+    def __init__(self, bus: Bus, keeper: Keeper, rules: Rules, survey: MeshSurvey, metrics: Metrics) -> None:
         self._bus = bus
         self._keeper = keeper
         self._rules = rules
@@ -67,8 +63,8 @@ class InjectorHandlers:
         """See `LoadRules`."""
         async with self._changing:
             await self._judge(command.rules)
-            sites = await self.serve_sites()
-            scoped = {rule.name: (rule, scopes_of(rule, sites, self._home)) for rule in command.rules}
+            world = World(sites=frozenset(await self.serve_sites()))
+            scoped = {rule.name: (rule, scopes_of(rule, world)) for rule in command.rules}
             change = self._rules.load(scoped, command.lease_s)
         await self._rules.spread(change)
         return self._rules.list()
@@ -107,7 +103,7 @@ class InjectorHandlers:
         return Explanation(
             rule=rule.name,
             text=await asyncio.to_thread(explain, rule, running),
-            processes=looking(rule, running),
+            processes=looking_processes(rule, running),
             loadable=not errors,
             errors=errors,
         )

@@ -11,11 +11,11 @@ from typing import cast
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fault_commands import DEFAULT_LEASE_S
-from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount, TargetKind
+from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import HUB_SCOPE, Command, now
 from towpath.lab.faults.registry import LinkFault
-from towpath.lab.faults.rule_at_work import ProcessContext, RuleAtWork, RulesAtWork
+from towpath.lab.faults.rule_at_work import ProcessContext, RulesAtWork, TargetRule
 from towpath.lab.injector.loaded import LoadedRules
 from towpath.lab.proxy.recorded_conditions import RecordedConditions
 
@@ -34,24 +34,15 @@ PROCESS = "injector"
 """The name of the process that looks."""
 
 
-class LinkRule(RuleAtWork):
+class LinkRule(TargetRule):
     """One loading of a rule about a link."""
 
     def __init__(self, loaded: LoadedRule, context: ProcessContext) -> None:
         """Raises `TowpathError` when no injector can carry it out."""
         super().__init__(loaded, context)
-        self.site = cast("OnTarget", loaded.rule.event).name
+        self.site = self.event.name
         """Whose link it is about."""
         self.acted = 0
-        self._fields = {**context.fields(), "target": TargetKind.LINK.value, "name": self.site}
-
-    def holds(self) -> bool:
-        """Look once. Return true if its condition holds now. One that fails does not."""
-        try:
-            return self.evaluation.holds(self._fields)
-        except Exception as error:
-            self.failed(error)
-            return False
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """Return the conditions with all faults of the rule added."""

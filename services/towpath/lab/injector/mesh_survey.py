@@ -15,9 +15,8 @@ from towpath.containers.running import own_id
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
-from towpath.lab.faults.world import World, looking_processes
+from towpath.lab.faults.world import World
 from towpath.lab.guard.process import guard_name
-from towpath.lab.services.links import LINKS
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import processes_of
@@ -88,17 +87,6 @@ class MeshSurvey:
             jobs=frozenset(self._jobs),
             **(_containers() if about_containers else {}),
         )
-
-
-def looking(rule: Rule, world: World) -> list[str]:
-    """Return processes of `world` that would look at a rule, or what it would hit."""
-    event = rule.event
-    if not isinstance(event, OnTarget):
-        return looking_processes(rule, world)
-    if event.target is TargetKind.CONTAINER:
-        return [event.name] if event.name in world.containers else []
-    hit = LINKS.name if event.target is TargetKind.LINK else event.name
-    return [name for name in sorted(world.processes) if name == hit]
 
 
 def _target(rule: Rule) -> TargetKind | None:
