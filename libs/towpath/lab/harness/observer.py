@@ -59,6 +59,12 @@ class ObservedJob:
     """True if its operator or its inputs are not those of its deployment any more."""
     newest_stored_at: float = 0.0
     """Unix seconds: of the newest event that is in any result."""
+    rejected: int = 0
+    """Rejected events that have come."""
+    since: float = field(default_factory=time.time)
+    """Unix seconds, when its inputs were looked at for the first time."""
+    _truth: JobTruth | None = None
+    """Set when it is drained."""
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0
 
@@ -77,8 +83,11 @@ class ObservedJob:
         observations = self.collector.observations
         for observation in observations[self._looked_at :]:
             self._came.add(observation.identity)
+            if observation.topic == self.spec.output.rejected_topic:
+                self.rejected += 1
+                continue
             body = observation.body if not isinstance(observation.identity, Unreadable) else {}
-            if "stored_at" in body and observation.topic != self.spec.output.rejected_topic:
+            if "stored_at" in body:
                 stored_at = utc(body["stored_at"]).timestamp()
                 self.newest_stored_at = max(self.newest_stored_at, stored_at)
                 latency = observation.received_at - stored_at
@@ -126,7 +135,9 @@ class ObservedJob:
         """
         for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
             await self._read(entry, stored)
-        truth = await self._truth() if self.judged else None
+        if self.judged:
+            self._truth = await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+        truth = self._truth
         end = time.time() + within_s
         while time.time() < end:
             self.look()
@@ -139,13 +150,10 @@ class ObservedJob:
         return False
 
     async def verdict(self, *, in_order: bool = False) -> Verdict:
-        """Judge all results since its deployment. `in_order`: see `JobTruth.verdict`."""
-        truth = await self._truth()
+        """Judge all results since its deployment, once it is drained. `in_order`: see `JobTruth.verdict`."""
+        assert self._truth is not None, "drain it first: the truth is about what its inputs hold"
         observations = list(self.collector.observations)
-        return await asyncio.to_thread(truth.verdict, observations, in_order=in_order)
-
-    async def _truth(self) -> JobTruth:
-        return await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+        return await asyncio.to_thread(self._truth.verdict, observations, in_order=in_order)
 
     async def _processed_all(self) -> bool:
         newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}

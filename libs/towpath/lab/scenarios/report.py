@@ -6,7 +6,7 @@ from shlex import quote
 
 from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
-from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
+from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, SentLoad
 from towpath.lab.topology.power import NodeEnergy
 
 
@@ -42,6 +42,7 @@ class RunReport(Model):
     chosen: dict[str, object] = {}
     """Choices of the seed, by path."""
     seconds: float = 0.0
+    loads: list[SentLoad] = []
     verdicts: dict[str, Judgement] = {}
     """By job."""
     deviated: dict[str, int] = {}
