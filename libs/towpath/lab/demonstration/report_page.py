@@ -50,7 +50,10 @@ def _verdict(report: DemonstrationReport) -> list[Element]:
     rows = [
         ("events sent by devices", report.events),
         ("cancelled or malformed, sent to the dead-letter topics", report.rejected),
-        ("results expected, by a batch computation of the same file", report.expected_results),
+        (
+            "results expected, by a batch computation over what each job's inputs hold",
+            report.expected_results,
+        ),
         ("results received", report.results),
         ("lost", report.lost),
         ("duplicated", report.duplicated),
@@ -58,13 +61,15 @@ def _verdict(report: DemonstrationReport) -> list[Element]:
         ("out of order", report.out_of_order),
         ("delivered again by the broker after a reconnection", report.redelivered),
     ]
-    if report.clean:
-        outcome = paragraph("Every result arrived exactly once, and right.", class_="good")
+    if report.exact and report.results:
+        outcome = [paragraph("Every result arrived exactly once, and right.", class_="good")]
     else:
-        outcome = paragraph("Not every result arrived exactly once, and right.", class_="bad")
+        outcome = [paragraph("Not every result arrived exactly once, and right.", class_="bad")]
+    if report.problems:
+        outcome += [element("p", "Not as expected:"), listed(report.problems)]
     examples = [f"{kind}: {text}" for kind, texts in report.examples.items() for text in texts]
     found = [] if not examples else [element("p", "Examples:"), listed(examples)]
-    return [outcome, table(("", "how many"), rows, caption="Every single result was compared."), *found]
+    return [*outcome, table(("", "how many"), rows, caption="Every single result was compared."), *found]
 
 
 def _picture(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
@@ -61,6 +61,16 @@ class Judgement(Findings):
         """Return a verdict as it is written down."""
         counted = {"expected": verdict.expected, "results": verdict.results, "rejected": rejected}
         return cls(**counted, **findings(verdict))
+
+    @classmethod
+    def together(cls, judgements: Iterable[Judgement]) -> Judgement:
+        """Return several judgements as one: their sums, and the first examples of each kind."""
+        total = cls()
+        for each in judgements:
+            counts = {name: count + getattr(each, name) for name, count in total if isinstance(count, int)}
+            examples = {k: [*total.examples.get(k, ()), *texts][:2] for k, texts in each.examples.items()}
+            total = cls(**counts, examples=total.examples | examples)
+        return total
 
     @property
     def clean(self) -> bool:

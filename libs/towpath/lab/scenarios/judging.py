@@ -43,8 +43,7 @@ class Judging:
         Raises `TowpathError` when an input cannot be read.
         """
         jobs = [job for job in sampler.upstream_first() if not job.changed]
-        for job in jobs:
-            await self._settled(job)
+        await asyncio.gather(*(self._settled(job) for job in jobs))
         for job in jobs:
             await self._judge(job)
         for device in sampler.devices:

@@ -58,6 +58,15 @@ ACT_S = 4.0
 COUNT_S = 3.0
 """Seconds for the last counts of rules, which come after their end."""
 
+SAID = {
+    "prepare": "deploying",
+    "before": "waiting for steady state",
+    "during": "steady: the timeline begins",
+    "after": "the timeline is over; waiting for steady state",
+    "judge": "waiting for the last results, and judging",
+}
+"""Phases of a run, for people."""
+
 RESTORE_S = 360.0
 """Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
 
@@ -145,7 +154,8 @@ class Run:
 
     def _phase(self, name: str) -> None:
         self.journal.add(Entry.PHASE, phase=name)
-        self.say(name)
+        if name in SAID:
+            self.say(SAID[name])
 
     def _note_results(self, sampler: Sampler) -> None:
         """Write down the results that have come since the last time."""
