@@ -72,7 +72,7 @@ class DemonstrationOptions:
 
     @property
     def loads(self) -> list[ReplayLoad]:
-        """What devices send, airport by airport."""
+        """The replays of the airports, one for each."""
         return [
             ReplayLoad(
                 replay="departures",

@@ -85,7 +85,7 @@ def judged(spec: JobSpec) -> bool:
 
 @dataclass(frozen=True)
 class JobTruth:
-    """What a job should have published by now, given what its inputs hold."""
+    """The results that a job should have published by now, given what its inputs hold."""
 
     spec: JobSpec
     inputs: Inputs

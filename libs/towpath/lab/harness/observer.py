@@ -51,7 +51,7 @@ class ObservedJob:
     view: JobView
     collector: ResultCollector
     inputs: list[StoredInput]
-    """What its inputs hold, as far as they were read."""
+    """The contents of its inputs, as far as they were read."""
     after: dict[str, int]
     """Input → serial number behind which it begins."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
