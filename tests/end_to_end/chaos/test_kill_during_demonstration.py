@@ -98,7 +98,11 @@ async def run_while_killing(home: Home, victims: tuple[str, str]) -> RunReport:
     journal = Journal(None)
     async with connected_stage(home) as stage:
 
+        def phases() -> list[str]:
+            return [line["phase"] for line in journal.of(Entry.PHASE)]
+
         async def killer() -> None:
+            await eventually(lambda: "during" in phases(), within_s=RESTARTED_S)
             await under_load(stage)
             for number, victim in enumerate(victims, 1):
                 await restarted(home, victim, kill(home, victim))
@@ -110,7 +114,7 @@ async def run_while_killing(home: Home, victims: tuple[str, str]) -> RunReport:
         killing = asyncio.create_task(killer())
         try:
             report = await Run(stage, scenario, journal, say=hear).play()
-            assert killing.done(), "the victims were not killed twice"
+            assert killing.done(), f"the victims were not killed twice: {report.problems}"
             await killing
             return report
         finally:

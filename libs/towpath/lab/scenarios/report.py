@@ -35,7 +35,7 @@ class RunReport(Model):
 
     scenario: str
     source: str = ""
-    """File or name of the library from which the scenario was read; its own name, unless known."""
+    """File or name of the library from which the scenario was read. Empty if a program described it."""
     seed: int = 0
     run: str = ""
     """Its id: `towpath trace <id>` shows what it led to."""
