@@ -105,28 +105,18 @@ def pipeline(
     if pace:
         edge = edge_of(PACE_JOB)
         cleaned = Input(site=edge, topic=CLEAN_TOPIC)
-        jobs.append(_job(PACE_JOB, edge, cleaned, Output(topic=PACE_TOPIC), PACE, trigger_s))
-    merged = PipelineJob(
-        name="hourly-all",
-        site=CLOUD,
-        inputs=[Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges],
-        output=Output(topic=HOURLY_TOPIC),
-        operator=hourly(watermark_s),
-        trigger_s=trigger_s,
-    )
+        jobs.append(_job(PACE_JOB, edge, [cleaned], Output(topic=PACE_TOPIC), PACE, trigger_s))
+    forwarded = [Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges]
+    output, windows = Output(topic=HOURLY_TOPIC), hourly(watermark_s)
+    merged = _job("hourly-all", CLOUD, forwarded, output, windows, trigger_s)
     return PipelineSpec(name="departures", jobs=[*jobs, merged])
 
 
-def leaving_job(devices: str, source: str, events: int, trigger_s: float = 1.0) -> JobSpec:
+def leaving_job(devices: str, source: str, events: int) -> JobSpec:
     """Return a job that runs at `source` and has its devices, and its results, at another site."""
-    return JobSpec(
-        name=LEAVING_JOB,
-        site=source,
-        inputs=[Input(site=devices, topic=LEAVING_DEVICES, start="latest")],
-        output=Output(site=devices, topic="departures/leaving"),
-        operator=hourly(waiting_s(events)),
-        trigger_s=trigger_s,
-    )
+    sent = Input(site=devices, topic=LEAVING_DEVICES, start="latest")
+    output = Output(site=devices, topic="departures/leaving")
+    return _job(LEAVING_JOB, source, [sent], output, hourly(waiting_s(events)), 1.0).job_spec()
 
 
 def edge_of(job: str) -> str:
@@ -147,17 +137,17 @@ def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[PipelineJob]:
     forwarded = Output(site=CLOUD, topic=_forwarded(edge))
     windows = hourly(watermark_s)
     return [
-        _job(f"clean-{edge}", edge, devices, Output(topic=CLEAN_TOPIC), CLEAN, trigger_s),
-        _job(f"forward-{edge}", edge, cleaned, forwarded, Forward(), trigger_s),
-        _job(f"hourly-{edge}", edge, cleaned, Output(topic=HOURLY_TOPIC), windows, trigger_s),
+        _job(f"clean-{edge}", edge, [devices], Output(topic=CLEAN_TOPIC), CLEAN, trigger_s),
+        _job(f"forward-{edge}", edge, [cleaned], forwarded, Forward(), trigger_s),
+        _job(f"hourly-{edge}", edge, [cleaned], Output(topic=HOURLY_TOPIC), windows, trigger_s),
     ]
 
 
 def _job(
-    name: str, site: str, read: Input, output: Output, operator: Operator, trigger_s: float
+    name: str, site: str, inputs: list[Input], output: Output, operator: Operator, trigger_s: float
 ) -> PipelineJob:
     return PipelineJob(
-        name=name, site=site, inputs=[read], output=output, operator=operator, trigger_s=trigger_s
+        name=name, site=site, inputs=inputs, output=output, operator=operator, trigger_s=trigger_s
     )
 
 

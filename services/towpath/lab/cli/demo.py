@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +42,7 @@ def demo(
     begun = time.monotonic()
     outcome = asyncio.run(_run(output, options, keep))
     report = outcome.report.model_copy(update={"seconds": round(time.monotonic() - begun, 1)})
-    _write(output, report, outcome)
+    _write(output, replace(outcome, report=report))
     written = f"report.html, report.json, migration.png and journal.jsonl to {output}"
     finish(report, [facts_table(_facts(report))], written, as_json=as_json, clean=report.clean)
 
@@ -57,16 +58,15 @@ async def _run(output: Path, options: DemonstrationOptions, keep: bool) -> Outco
         return await demonstrate(stage, options, scenario, output, tell)
 
 
-def _write(output: Path, report: DemonstrationReport, outcome: Outcome) -> None:
+def _write(output: Path, outcome: Outcome) -> None:
     from towpath.lab.demonstration.picture import draw
     from towpath.lab.demonstration.report_page import demonstration_page
     from towpath.reports.page import write_page
 
-    write_report(output / "report.json", report)
+    write_report(output / "report.json", outcome.report)
     if outcome.moving and outcome.passing:
-        draw(output / "migration.png", report, outcome.moving, outcome.passing, outcome.moving_job)
-    text = demonstration_page(report, outcome.moving_job, outcome.moving, outcome.passing, outcome.moves)
-    write_page(output / "report.html", text)
+        draw(output / "migration.png", outcome)
+    write_page(output / "report.html", demonstration_page(outcome))
 
 
 def _facts(report: DemonstrationReport) -> list[Fact]:
