@@ -57,6 +57,8 @@ class ObservedJob:
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """True if its operator or its inputs are not those of its deployment any more."""
+    heard_whole: bool = True
+    """False if it began with older events: their results may have come before the subscription."""
     newest_stored_at: float = 0.0
     """Unix seconds: of the newest event that is in any result."""
     rejected: int = 0
@@ -76,7 +78,7 @@ class ObservedJob:
     @property
     def judged(self) -> bool:
         """True if it can be judged."""
-        return judged(self.spec) and not self.changed
+        return judged(self.spec) and self.heard_whole and not self.changed
 
     def look(self) -> None:
         """Take in what has come since the last look."""
@@ -219,10 +221,12 @@ async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> A
     collector = subscriber(stage.mesh, view.output.site, topics, f"scenario-{spec.name}", identity)
     async with collector:
         after: dict[str, int] = {}
+        heard_whole = True
         for entry in view.inputs:
             known = entry.after_serial
             if known is None:
                 known = await last_serial(stage.bus.connection, entry.site, entry.stream)
+                heard_whole = heard_whole and known == 0
             after[entry.name] = known
         inputs = [StoredInput(entry.name, entry.from_device) for entry in view.inputs]
-        yield ObservedJob(stage, spec, view, collector, inputs, after)
+        yield ObservedJob(stage, spec, view, collector, inputs, after, heard_whole=heard_whole)
