@@ -99,20 +99,25 @@ def test_compose_when_there_is_no_such_topology_then_says_so_and_writes_nothing(
     assert not (here / "mesh").exists()
 
 
+def demonstration_on(directory: Path, *sites: str) -> ContainersDemonstration:
+    topology = Topology(name="some", nodes=[Node(name=site, cores=1) for site in sites])
+    path = directory / "some.yaml"
+    path.write_text(topology.model_dump_json())
+    return ContainersDemonstration(directory, str(path), lambda text: None)
+
+
 @pytest.mark.parametrize("names", [["jfk", "cloud"], ["jfk", "lga"], ["lga", "ewr", "cloud"]])
 def test_demonstration_when_sites_are_missing_then_says_which_it_needs(
     tmp_path: Path, names: list[str]
 ) -> None:
-    topology = Topology(name="some", nodes=[Node(name=name, cores=1) for name in names])
     with pytest.raises(TowpathError, match="needs other sites"):
-        ContainersDemonstration(Home(tmp_path), topology, lambda text: None)
+        demonstration_on(tmp_path, *names)
 
 
 def test_demonstration_when_three_sites_are_there_then_the_other_airport_is_the_one_to_lose(
     tmp_path: Path,
 ) -> None:
-    topology = Topology(name="some", nodes=[Node(name=name, cores=1) for name in ("cloud", "lga", "jfk")])
-    demonstration = ContainersDemonstration(Home(tmp_path), topology, lambda text: None)
+    demonstration = demonstration_on(tmp_path, "cloud", "lga", "jfk")
     assert (demonstration.edges, demonstration.killed) == (("jfk", "lga"), "lga")
 
 

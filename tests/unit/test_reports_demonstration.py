@@ -8,8 +8,12 @@ from report_trial import BEGUN, TOOK_S, check_self_contained, facts
 
 from towpath.lab.demonstration.report import DemonstrationReport
 from towpath.lab.demonstration.report_page import demonstration_page
+from towpath.lab.demonstration.run import Outcome
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import MoveReport
+from towpath.lab.scenarios.playing import Played
+from towpath.lab.scenarios.report import RunReport
+from towpath.reports.facts import MigrationFacts
 
 FIRST = BEGUN.timestamp() - 30
 MOVING = [ReceivedResult(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]
@@ -47,8 +51,13 @@ def report(**changes: Any) -> DemonstrationReport:
     return DemonstrationReport.model_validate(content | changes)
 
 
+def outcome(found: DemonstrationReport, passing: list[ReceivedResult], *moves: MigrationFacts) -> Outcome:
+    played = Played(RunReport(scenario="demonstration"), [])
+    return Outcome(found, played, "hourly-jfk", MOVING, passing, [*moves])
+
+
 def test_page_when_the_run_was_clean_then_holds_verdict_picture_and_both_migrations() -> None:
-    text = demonstration_page(report(), "hourly-jfk", MOVING, PASSING, [facts(), facts()])
+    text = demonstration_page(outcome(report(), PASSING, facts(), facts()))
     page = check_self_contained(text)
     assert page.titles[:3] == [
         "hourly-jfk moves 2 times under load",
@@ -65,7 +74,7 @@ def test_page_when_the_run_was_clean_then_holds_verdict_picture_and_both_migrati
 
 def test_page_when_results_are_missing_then_says_which() -> None:
     lost = report(results=102_423, lost=1, examples={"lost": ["window 7"]}, latency_p50_s=None)
-    page = check_self_contained(demonstration_page(lost, "hourly-jfk", MOVING, [], []))
+    page = check_self_contained(demonstration_page(outcome(lost, [])))
     assert "Not every result arrived" in page.text
     assert "lost: window 7" in page.text
     assert page.pictures == []

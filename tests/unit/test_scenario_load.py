@@ -9,15 +9,24 @@ import pytest
 
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import ReceivedMessage, observe
-from towpath.contracts.scenario_load import LoadShape, StandardJob, SyntheticLoad
+from towpath.contracts.job import JobSpec
+from towpath.contracts.scenario_load import LoadShape, ReplayLoad, StandardJob, SyntheticLoad
 from towpath.lab.harness.events import EventClock
-from towpath.lab.harness.judge import complete, disorder_s, identity_for, judged, verdict
-from towpath.lab.harness.load import DueEvent, chance, synthetic
+from towpath.lab.harness.judge import JobTruth, StoredInput, disorder_s, identity_for, unstored
+from towpath.lab.harness.load import DueEvent, chance, recorded, synthetic
 from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 from towpath.lab.harness.workload import spec_of
 
 LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)
 SPEC = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
+
+
+def held(inputs: list[StoredEvent]) -> StoredInput:
+    return StoredInput("jfk/site/scenario", True, inputs)
+
+
+def truth(inputs: list[StoredEvent], spec: JobSpec = SPEC) -> JobTruth:
+    return JobTruth.of(spec, [held(inputs)])
 
 
 def events(load: SyntheticLoad, count: int, seed: int = 1) -> list[DueEvent]:
@@ -78,11 +87,11 @@ def test_events_when_out_of_order_then_not_beyond_what_the_job_waits_for() -> No
     inputs = stored(LOAD.model_copy(update={"disorder_s": 1.0}), 500)
     times = [json.loads(event.payload)["at"] for event in inputs]
     assert times != sorted(times)
-    assert disorder_s(SPEC, inputs) == 0
+    assert disorder_s(SPEC, [held(inputs)]) == 0
 
 
 def test_disorder_when_beyond_the_watermark_then_is_told() -> None:
-    assert disorder_s(SPEC, stored(LOAD.model_copy(update={"disorder_s": 4.0}), 900)) > 1
+    assert disorder_s(SPEC, [held(stored(LOAD.model_copy(update={"disorder_s": 4.0}), 900))]) > 1
 
 
 @pytest.mark.parametrize(
@@ -116,31 +125,47 @@ def test_due_times_when_a_load_bursts_then_as_many_are_due_as_planned() -> None:
 def test_verdict_when_all_windows_came_right_then_is_clean_and_complete() -> None:
     inputs = stored(LOAD, 300)
     observations = results(inputs)
-    found = verdict(SPEC, inputs, observations)
+    found = truth(inputs).verdict(observations)
     assert found.clean
     assert found.expected == len(observations) > 10
-    assert complete(SPEC, inputs, {observation.identity for observation in observations})
+    assert truth(inputs).complete({observation.identity for observation in observations})
 
 
 def test_verdict_when_a_window_is_missing_then_it_is_lost_and_not_complete() -> None:
     inputs = stored(LOAD, 300)
     observations = results(inputs)[1:]
-    assert verdict(SPEC, inputs, observations).lost == 1
-    assert not complete(SPEC, inputs, {observation.identity for observation in observations})
+    assert truth(inputs).verdict(observations).lost == 1
+    assert not truth(inputs).complete({observation.identity for observation in observations})
 
 
 def test_verdict_when_an_event_was_not_read_then_a_window_is_wrong() -> None:
     inputs = stored(LOAD, 300)
-    assert verdict(SPEC, inputs, results(inputs[:50] + inputs[51:])).wrong == 1
+    assert truth(inputs).verdict(results(inputs[:50] + inputs[51:])).wrong == 1
 
 
 def test_cleaned_events_when_a_device_repeats_one_then_one_result_is_expected() -> None:
     spec = spec_of(StandardJob(name="cleaned", workload="cleaned", site="jfk"))
     inputs = stored(LOAD, 50)
-    assert verdict(spec, [*inputs, *inputs[:10]], []).lost == len(inputs)
+    assert truth([*inputs, *inputs[:10]], spec).verdict([]).lost == len(inputs)
 
 
-def test_job_when_its_operator_says_not_enough_then_has_no_truth() -> None:
-    forward = {**SPEC.model_dump(), "operator": {"kind": "forward"}}
-    assert judged(SPEC)
-    assert not judged(type(SPEC).model_validate(forward))
+def test_verdict_when_windows_of_a_key_come_in_another_order_then_counts_it_only_if_asked() -> None:
+    inputs = stored(LOAD, 300)
+    turned = results(inputs)[::-1]
+    assert truth(inputs).verdict(turned).out_of_order == 0
+    assert truth(inputs).verdict(turned, in_order=True).out_of_order > 0
+
+
+def test_unstored_when_the_input_lacks_one_of_two_equal_events_then_returns_it() -> None:
+    sent = [b"a", b"b", b"b"]
+    assert unstored(sent, held([StoredEvent(1, b"b"), StoredEvent(2, b"a")])) == [b"b"]
+    assert unstored(sent, held([StoredEvent(n, body) for n, body in enumerate([*sent, b"b"])])) == []
+
+
+def test_recorded_events_when_their_number_is_given_then_malformed_and_closing_ones_come_besides() -> None:
+    load = ReplayLoad(replay="departures", site="jfk", airport="JFK", rate=10, events=6, malformed_every=3)
+    sent = list(recorded(load, lambda: False))
+    assert load.length == 8
+    assert [event.at for event in sent[:8]] == pytest.approx([n / 10 for n in range(8)])
+    assert [b"~~" in event.payload for event in sent] == [False] * 8 + [True]
+    assert planned(load, 0.0, 60.0) == pytest.approx(8)

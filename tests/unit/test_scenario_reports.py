@@ -32,6 +32,7 @@ from towpath.lab.scenarios.report_page import recorded_report, write_report
 def report(scenario: str = "a-scenario", seed: int = 3, **changes: Any) -> RunReport:
     content: dict[str, Any] = {
         "scenario": scenario,
+        "source": scenario,
         "seed": seed,
         "recovered_s": 2.0,
         "verdicts": {"counted": {"expected": 90, "results": 89, "lost": 1}},

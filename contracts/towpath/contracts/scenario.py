@@ -127,6 +127,10 @@ class Migration(Model):
     strategy: StrategyName = StrategyName.AUTO
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     factor: int | None = Field(default=None, ge=0)
+    retry_within_s: Seconds | None = None
+    """Ask again for so long while the job or a site is not ready, and when the migration was rolled back; the
+    step is done when it has completed. Null: ask once, and do not wait for its end. Migrations of one job
+    that are retried come one after another."""
 
 
 class Update(Model):
@@ -226,6 +230,8 @@ class Collection(Model):
     metrics: list[str] = []
     """Names of metrics; `*` for all."""
     rule_counts: bool = True
+    results: list[JobName] = []
+    """Names of jobs: time, latency and site of each of their results."""
 
 
 class Variation(Model):

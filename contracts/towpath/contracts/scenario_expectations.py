@@ -64,6 +64,9 @@ class Expectations(Model):
     unexpected: Count = NONE
     unseen: Count = NONE
     stale_owner: Count = NONE
+    in_order: bool = False
+    """True: look at the order of results, too. Windows of a key come by their time, results that stand for
+    one event by its serial number. A broker that is restarted may bring a result after younger ones."""
     out_of_order: Count = NONE
     nonmonotonic: Count = ANY
     premature: Count = ANY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -92,6 +93,18 @@ class ReplayLoad(Model):
     """Null: all three."""
     rate: float = Field(default=100.0, gt=0, le=100_000)
     """Events per second."""
+    events: int | None = Field(default=None, gt=0)
+    """So many departures, and the load is over; the phase *during* lasts at least until then. Null: it goes
+    on until the run stops it, and begins again when the recording is over."""
+    malformed_every: int | None = Field(default=None, gt=0)
+    """A malformed record follows every Nth departure. Null: none."""
+
+    @property
+    def length(self) -> float:
+        """Number of events before the closing ones."""
+        if self.events is None:
+            return math.inf
+        return self.events + (self.events // self.malformed_every if self.malformed_every else 0)
 
 
 def _kind_of_load(given: Any) -> str:

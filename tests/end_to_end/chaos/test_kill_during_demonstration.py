@@ -5,27 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from running.waiting import WITHIN_S, eventually
-from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
-from towpath.contracts.commands import ListJobs, RemoveJob, StrategyName
+from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.lab.demonstration.pipeline import MOVING_JOB, SITES, pipeline
-from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions, Outcome
-from towpath.lab.harness.stage import Stage
+from towpath.lab.demonstration.pipeline import MOVING_JOB, SITES
+from towpath.lab.demonstration.scenario import MIGRATE_S, DemonstrationOptions, moving_scenario
+from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.report import Judgement
+from towpath.lab.harness.stage import Stage, connected_stage
+from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.run import Run
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.state import MeshState
 from towpath.processes import find
 
-OPTIONS = DemonstrationOptions(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
+OPTIONS = DemonstrationOptions(per_airport=4_000, rate=200.0, malformed_every=150)
 VICTIMS = {
     ("jfk-engine", "cloud-engine"): StrategyName.HANDOVER,
     ("jfk-agent", "coordinator"): StrategyName.GENERAL,
@@ -54,16 +55,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         lifecycle.down(home)
 
 
-@asynccontextmanager
-async def operator(home: Home) -> AsyncIterator[Bus]:
-    mesh = MeshState.load(home)
-    user = mesh.operator
-    async with await Bus.connect(
-        mesh.hub_url, user.user, user.password, name="test", within_s=WITHIN_S
-    ) as bus:
-        yield bus
-
-
 def kill(home: Home, name: str) -> int:
     """Send SIGKILL to the process alone, not to its children, as the kernel does when memory is short."""
     record = find(home.run, name)
@@ -81,12 +72,12 @@ async def restarted(home: Home, name: str, killed: int) -> None:
     await eventually(is_another, within_s=RESTARTED_S)
 
 
-async def under_load(bus: Bus) -> None:
+async def under_load(stage: Stage) -> None:
     """Return when the moving job has processed some events."""
 
     async def has_processed_some() -> bool:
         try:
-            jobs = (await bus.request(ListJobs(), deadline_s=10, attempt_s=3)).jobs
+            jobs = await stage.ask_jobs()
         except TowpathError:
             return False
         status = next((job.status for job in jobs if job.spec.name == MOVING_JOB), None)
@@ -95,51 +86,49 @@ async def under_load(bus: Bus) -> None:
     await eventually(has_processed_some, within_s=RESTARTED_S)
 
 
-async def run_while_killing(home: Home, victims: tuple[str, str]) -> Outcome:
+async def run_while_killing(home: Home, victims: tuple[str, str]) -> RunReport:
     """Run the demonstration. Each victim dies once in steady flow, and once in the migration that follows."""
-    moving: asyncio.Queue[str] = asyncio.Queue()
+    begun: asyncio.Queue[str] = asyncio.Queue()
 
     def hear(text: str) -> None:
-        if text.startswith(("moving", f"{MOVING_JOB} is at")):
-            moving.put_nowait(text)
+        if text.startswith("migrate"):
+            begun.put_nowait(text)
 
-    async with operator(home) as bus:
-        options = replace(OPTIONS, strategy=VICTIMS[victims])
-        stage = Stage(home, MeshState.load(home), bus, bus)
-        demonstration = Demonstration(stage, options, hear)
+    scenario = moving_scenario(replace(OPTIONS, strategy=VICTIMS[victims]))
+    journal = Journal(None)
+    async with connected_stage(home) as stage:
+
+        def phases() -> list[str]:
+            return [line["phase"] for line in journal.of(Entry.PHASE)]
 
         async def killer() -> None:
-            await under_load(bus)
-            for victim in victims:
+            await eventually(lambda: "during" in phases(), within_s=RESTARTED_S)
+            await under_load(stage)
+            for number, victim in enumerate(victims, 1):
                 await restarted(home, victim, kill(home, victim))
-                await moving.get()
+                await begun.get()
                 await asyncio.sleep(MID_MIGRATION_S)
                 await restarted(home, victim, kill(home, victim))
-                await moving.get()
+                await eventually(lambda n=number: len([*journal.of(Entry.STEP)]) >= n, within_s=MIGRATE_S)
 
         killing = asyncio.create_task(killer())
         try:
-            outcome = await demonstration.run()
-            assert killing.done(), "the victims were not killed twice"
+            report = await Run(stage, scenario, journal, say=hear).play()
+            assert killing.done(), f"the victims were not killed twice: {report.problems}"
             await killing
-            return outcome
+            return report
         finally:
             killing.cancel()
             await asyncio.gather(killing, return_exceptions=True)
-            await remove_all(bus)
-
-
-async def remove_all(bus: Bus) -> None:
-    for job in reversed(pipeline(OPTIONS.per_airport)):
-        await bus.request(RemoveJob(job=job.name, purge=True), deadline_s=WITHIN_S, attempt_s=10)
 
 
 @pytest.mark.parametrize("victims", VICTIMS, ids=" and ".join)
 async def test_main_job_when_processes_are_killed_then_every_result_arrives_once_and_right(
     home: Home, victims: tuple[str, str]
 ) -> None:
-    outcome = await run_while_killing(home, victims)
-    report = outcome.report
-    assert report.exact, report
-    assert report.results == report.expected_results + report.redelivered
+    report = await run_while_killing(home, victims)
+    found = Judgement.together(report.verdicts.values())
+    assert found.clean, report
+    assert not report.broken, report.problems
+    assert found.results == found.expected + found.redelivered
     assert [(m.source, m.target) for m in report.migrations] == [("jfk", "cloud"), ("cloud", "jfk")]

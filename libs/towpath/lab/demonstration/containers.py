@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
-from towpath.contracts.topology import Topology
-from towpath.lab.containers import control
 from towpath.lab.containers.projects import until_healthy
-from towpath.lab.demonstration.evacuation import Evacuation, EvacuationReport
-from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
-from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions
+from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB, edge_of
+from towpath.lab.demonstration.report import DemonstrationReport, EvacuationReport
+from towpath.lab.demonstration.run import demonstrate
+from towpath.lab.demonstration.scenario import DemonstrationOptions, leaving_scenario, moving_scenario
+from towpath.lab.emulation.bringing_up import take_down
 from towpath.lab.emulation.project import Project, check_images
-from towpath.lab.harness.stage import connected_stage
+from towpath.lab.harness.stage import Say, Stage
+from towpath.lab.scenarios.playing import own_emulation, play_described
+from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
-from towpath.tasks import to_the_end
-
-UP_S = 360.0
-"""Seconds for all engines to answer: one starts in ten seconds, several on a busy machine in minutes."""
 
 HEALTHY_S = 120.0
-"""Seconds for health checks to notice it."""
+"""Seconds for health checks to notice that all sites are up."""
 
-MOVES_FROM = MOVING_JOB.rsplit("-", 1)[1]
+MOVES_FROM = edge_of(MOVING_JOB)
 
-Tell = Callable[[str], None]
+EVACUATED = 4000
+"""Most departures for the job that leaves a site."""
 
 
 class ContainersReport(Model):
@@ -55,10 +53,11 @@ class ContainersReport(Model):
 class ContainersDemonstration:
     """One run, on containers of its own."""
 
-    home: Home
-    topology: Topology
-    """Its nodes are airports, with that of the main job, and the cloud."""
-    tell: Tell
+    output: Path
+    """Where the mesh and the journals go."""
+    described: str
+    """File of a topology. Its nodes are airports, with that of the main job, and the cloud."""
+    say: Say
     events: int = 9000
     """Departures of each airport."""
     rate: float = 150.0
@@ -69,7 +68,11 @@ class ContainersDemonstration:
 
     def __post_init__(self) -> None:
         """Choose the site that is killed. Raises `TowpathError` for a topology that does not fit."""
-        names = {node.name for node in self.topology.nodes}
+        topology = read(self.described)
+        # A mesh of the same description may be up.
+        nodes = [node.model_copy(update={"nats_port": 0, "mqtt_port": 0}) for node in topology.nodes]
+        self.topology = topology.model_copy(update={"nodes": nodes})
+        names = {node.name for node in nodes}
         self.edges = tuple(edge for edge in EDGES if edge in names)
         others = [edge for edge in self.edges if edge != MOVES_FROM]
         if not {MOVES_FROM, CLOUD} <= names or not others:
@@ -81,69 +84,38 @@ class ContainersDemonstration:
                 allowed=f"{MOVES_FROM}, {CLOUD}, and another of {', '.join(EDGES)}",
             )
         self.killed = others[0]
-        self.project = Project(self.home)
+        self.home = Home((self.output / "mesh").absolute())
 
     async def run(self) -> ContainersReport:
         """Run everything in order, and remove it in the end. Raises `TowpathError`."""
         begun = time.monotonic()
         await asyncio.to_thread(check_images, self.tag)
-        await to_the_end(asyncio.to_thread(self.project.remove))
-        try:
-            await self._up()
+        await take_down(self.home)
+        async with own_emulation(self.home, self.topology, self.say, self.tag, keep=self.keep) as stage:
+            await asyncio.to_thread(until_healthy, Project(self.home).name, HEALTHY_S)
+            self.say("all sites are up, all containers healthy")
             up_s = time.monotonic() - begun
-            report = await self._demonstrate(round(up_s, 1))
-        finally:
-            down_s = 0.0 if self.keep else await self._down()
-        seconds = round(time.monotonic() - begun, 1)
-        return report.model_copy(update={"down_s": round(down_s, 1), "seconds": seconds})
+            main, evacuation = await self._main(stage), await self._evacuation(stage)
+            ending = time.monotonic()
+            self.say("leaving everything" if self.keep else "taking everything away")
+        return ContainersReport(
+            up_s=round(up_s, 1),
+            main=main,
+            evacuation=evacuation,
+            down_s=0.0 if self.keep else round(time.monotonic() - ending, 1),
+            seconds=round(time.monotonic() - begun, 1),
+        )
 
-    async def _up(self) -> None:
-        self.tell("starting containers")
-        # A thread that is not awaited would go on making files that are about to be removed.
-        await to_the_end(asyncio.to_thread(self.project.write, self.topology, self.tag))
-        await to_the_end(asyncio.to_thread(self._start))
-        self.tell("waiting for engines")
-        async with connected_stage(self.home) as stage:
-            try:
-                await stage.until_settled(None, UP_S)
-            except TowpathError as error:
-                said = await asyncio.to_thread(self.project.troubles)
-                message = "; ".join([error.detail.message, *said])
-                raise TowpathError.of(error.detail.model_copy(update={"message": message})) from error
-        await asyncio.to_thread(until_healthy, self.project.name, HEALTHY_S)
-        self.tell("all sites are up, all containers healthy")
-
-    def _start(self) -> None:
-        """Start the containers of services, then those of sites."""
-        self.project.create()
-        containers = self.project.containers()
-        for node in self.topology.nodes:
-            control.start(containers[node.name])
-
-    async def _demonstrate(self, up_s: float) -> ContainersReport:
+    async def _main(self, stage: Stage) -> DemonstrationReport:
         options = DemonstrationOptions(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
-        async with connected_stage(self.home) as stage:
-            demonstration = Demonstration(stage, options, self.tell)
-            outcome = await demonstration.run()
-            evacuation = Evacuation(
-                demonstration,
-                self._kill,
-                devices=MOVES_FROM,
-                source=self.killed,
-                target=CLOUD,
-                events=min(self.events, 4000),
-                rate=self.rate,
-            )
-            left = await evacuation.run()
-        return ContainersReport(up_s=up_s, main=outcome.report, evacuation=left)
+        scenario = moving_scenario(options, self.described)
+        return (await demonstrate(stage, options, scenario, self.output, self.say)).report
 
-    async def _kill(self) -> None:
-        """Kill the container of the site, with its server, its engine and its agent."""
-        containers = await asyncio.to_thread(self.project.containers)
-        await asyncio.to_thread(control.kill, containers[self.killed])
-
-    async def _down(self) -> float:
-        self.tell("taking everything away")
-        begun = time.monotonic()
-        await to_the_end(asyncio.to_thread(self.project.remove))
-        return time.monotonic() - begun
+    async def _evacuation(self, stage: Stage) -> EvacuationReport:
+        events = min(self.events, EVACUATED)
+        scenario = leaving_scenario(MOVES_FROM, self.killed, CLOUD, events, self.rate, self.described)
+        # Not put back: the node that was killed stays away.
+        output = self.output / "evacuation"
+        return EvacuationReport.of(
+            await play_described(stage, scenario, output, say=self.say, put_back=False)
+        )

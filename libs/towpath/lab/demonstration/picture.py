@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from towpath.lab.demonstration.report import DemonstrationReport
+from towpath.lab.demonstration.run import Outcome
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.picture import (
     QUIET,
@@ -24,38 +25,23 @@ from towpath.lab.harness.picture import (
 )
 
 
-def draw(
-    path: Path,
-    report: DemonstrationReport,
-    moving: Sequence[ReceivedResult],
-    passing: Sequence[ReceivedResult],
-    moving_job: str,
-) -> None:
-    """Draw throughput of the moving job, its results' latency, and the pipeline's throughput.
-
-    `moving` are results of the moving job, `passing` those of the stateless jobs before it.
-    """
+def draw(path: Path, outcome: Outcome) -> None:
+    """Draw throughput of the moving job, its results' latency, and the throughput of the jobs before it."""
     with plt.rc_context(STYLE):
-        figure = figure_of(report, moving, passing, moving_job)
+        figure = figure_of(outcome)
         write(figure, path)
         plt.close(figure)
 
 
-def figure_of(
-    report: DemonstrationReport,
-    moving: Sequence[ReceivedResult],
-    passing: Sequence[ReceivedResult],
-    moving_job: str,
-    *,
-    titled: bool = True,
-) -> Figure:
+def figure_of(outcome: Outcome, *, titled: bool = True) -> Figure:
     """The same as a figure of matplotlib's. To be closed."""
+    report, moving, passing = outcome.report, outcome.moving, outcome.passing
     begin = min(a.received_at for a in (*moving, *passing))
     end = max(a.received_at for a in (*moving, *passing))
     figure, axes = plt.subplots(3, 1, figsize=(10, 7.2), sharex=True, height_ratios=[1, 1, 1])
     colours = _colours(moving)
     results_by_site(axes[0], moving, begin, end, colours)
-    axes[0].set_ylabel(f"results/s\nof {moving_job}")
+    axes[0].set_ylabel(f"results/s\nof {outcome.moving_job}")
     latency_by_site(axes[1], moving, begin, colours)
     _pipeline(axes[2], passing, begin, end)
     for axis in axes:
@@ -63,14 +49,15 @@ def figure_of(
         axis.margins(x=0.01)
     axes[2].set_xlabel("seconds since the first result")
     if titled:
-        figure.suptitle(_title(report, moving_job), x=0.01, ha="left", fontweight="bold")
+        figure.suptitle(_title(outcome), x=0.01, ha="left", fontweight="bold")
     figure.tight_layout()
     return figure
 
 
-def _title(report: DemonstrationReport, moving_job: str) -> str:
-    moves = len(report.migrations)
-    return f"{moving_job} moves {moves} times under load: {report.results:,} results, {report.in_three}"
+def _title(outcome: Outcome) -> str:
+    moves, report = len(outcome.report.migrations), outcome.report
+    times = f"{outcome.moving_job} moves {moves} times under load"
+    return f"{times}: {report.results:,} results, {report.in_three}"
 
 
 def _colours(arrivals: Sequence[ReceivedResult]) -> dict[str, str]:

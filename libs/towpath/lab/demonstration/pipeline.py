@@ -17,9 +17,11 @@ from towpath.contracts.operators import (
     FieldRule,
     FieldType,
     Forward,
+    Operator,
     ProcessingWindow,
     Window,
 )
+from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.lab.workload.departures import AIRPORTS, max_disorder_s
 
 EDGES = tuple(airport.lower() for airport in AIRPORTS)
@@ -31,7 +33,11 @@ MOVING_JOB = "hourly-jfk"
 PACE_JOB = "pace-jfk"
 """The job that changes site instead, where a strategy is for processing-time windows only."""
 
+LEAVING_JOB = "leaving"
+"""The job that leaves a site before that is lost."""
+
 DEVICE_TOPIC = "site/departures"
+LEAVING_DEVICES = "site/leaving"
 CLEAN_TOPIC = "departures/clean"
 HOURLY_TOPIC = "departures/hourly"
 PACE_TOPIC = "departures/pace"
@@ -87,32 +93,35 @@ PACE = ProcessingWindow(
 """Departures and mean delay per carrier, every three seconds of processing time."""
 
 
-def pace_job(trigger_s: float = 1.0) -> JobSpec:
-    """Return a job that measures how fast departures come in at the airport whose job moves."""
-    edge = PACE_JOB.rsplit("-", 1)[1]
-    return JobSpec(
-        name=PACE_JOB,
-        site=edge,
-        inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
-        output=Output(topic=PACE_TOPIC),
-        operator=PACE,
-        trigger_s=trigger_s,
-    )
+def pipeline(
+    per_airport: int, trigger_s: float = 1.0, edges: Sequence[str] = EDGES, *, pace: bool = False
+) -> PipelineSpec:
+    """Return all jobs. `per_airport` departures decide how long windows must wait for late ones.
 
-
-def pipeline(per_airport: int, trigger_s: float = 1.0, edges: Sequence[str] = EDGES) -> list[JobSpec]:
-    """All jobs, upstream first. `per_airport` departures decide how long windows must wait for late ones."""
+    `pace`: with a job that measures how fast departures come in at the airport whose job moves.
+    """
     watermark_s = waiting_s(per_airport)
     jobs = [job for edge in edges for job in _edge(edge, watermark_s, trigger_s)]
-    merged = JobSpec(
-        name="hourly-all",
-        site=CLOUD,
-        inputs=[Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges],
-        output=Output(topic=HOURLY_TOPIC),
-        operator=hourly(watermark_s),
-        trigger_s=trigger_s,
-    )
-    return [*jobs, merged]
+    if pace:
+        edge = edge_of(PACE_JOB)
+        cleaned = Input(site=edge, topic=CLEAN_TOPIC)
+        jobs.append(_job(PACE_JOB, edge, [cleaned], Output(topic=PACE_TOPIC), PACE, trigger_s))
+    forwarded = [Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges]
+    output, windows = Output(topic=HOURLY_TOPIC), hourly(watermark_s)
+    merged = _job("hourly-all", CLOUD, forwarded, output, windows, trigger_s)
+    return PipelineSpec(name="departures", jobs=[*jobs, merged])
+
+
+def leaving_job(devices: str, source: str, events: int) -> JobSpec:
+    """Return a job that runs at `source` and has its devices, and its results, at another site."""
+    sent = Input(site=devices, topic=LEAVING_DEVICES, start="latest")
+    output = Output(site=devices, topic="departures/leaving")
+    return _job(LEAVING_JOB, source, [sent], output, hourly(waiting_s(events)), 1.0).job_spec()
+
+
+def edge_of(job: str) -> str:
+    """Return the airport of a job, at which it begins."""
+    return job.rsplit("-", 1)[1]
 
 
 def waiting_s(per_airport: int) -> float:
@@ -121,34 +130,25 @@ def waiting_s(per_airport: int) -> float:
     return float(math.ceil(disorder + WATERMARK_MARGIN_S))
 
 
-def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[JobSpec]:
+def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[PipelineJob]:
+    # What devices sent before the run is not part of it.
+    devices = Input(site=edge, topic=DEVICE_TOPIC, start="latest")
+    cleaned = Input(site=edge, topic=CLEAN_TOPIC)
+    forwarded = Output(site=CLOUD, topic=_forwarded(edge))
+    windows = hourly(watermark_s)
     return [
-        JobSpec(
-            name=f"clean-{edge}",
-            site=edge,
-            # What devices sent before the run is not part of it.
-            inputs=[Input(site=edge, topic=DEVICE_TOPIC, start="latest")],
-            output=Output(topic=CLEAN_TOPIC),
-            operator=CLEAN,
-            trigger_s=trigger_s,
-        ),
-        JobSpec(
-            name=f"forward-{edge}",
-            site=edge,
-            inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
-            output=Output(site=CLOUD, topic=_forwarded(edge)),
-            operator=Forward(),
-            trigger_s=trigger_s,
-        ),
-        JobSpec(
-            name=f"hourly-{edge}",
-            site=edge,
-            inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
-            output=Output(topic=HOURLY_TOPIC),
-            operator=hourly(watermark_s),
-            trigger_s=trigger_s,
-        ),
+        _job(f"clean-{edge}", edge, [devices], Output(topic=CLEAN_TOPIC), CLEAN, trigger_s),
+        _job(f"forward-{edge}", edge, [cleaned], forwarded, Forward(), trigger_s),
+        _job(f"hourly-{edge}", edge, [cleaned], Output(topic=HOURLY_TOPIC), windows, trigger_s),
     ]
+
+
+def _job(
+    name: str, site: str, inputs: list[Input], output: Output, operator: Operator, trigger_s: float
+) -> PipelineJob:
+    return PipelineJob(
+        name=name, site=site, inputs=inputs, output=output, operator=operator, trigger_s=trigger_s
+    )
 
 
 def _forwarded(edge: str) -> str:

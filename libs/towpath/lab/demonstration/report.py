@@ -1,18 +1,19 @@
-"""The report of the demonstration, `demo/report.json`, and when which result came."""
+"""The reports of demonstrations, such as `demo/report.json`."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from towpath.checker.identity import EventIdentity, RangeIdentity, WindowIdentity, utc
-from towpath.checker.observation import ReceivedMessage
-from towpath.checker.verdict import Verdict
-from towpath.contracts.commands import OperationView
+from towpath.lab.demonstration.pipeline import LEAVING_JOB
+from towpath.lab.harness.journal import Entry, of
 from towpath.lab.harness.observer import ReceivedResult
-from towpath.lab.harness.report import Findings, MoveReport, findings
-from towpath.lab.workload.replay import ReplayReport
+from towpath.lab.harness.report import Findings, Judgement, MoveReport
+from towpath.lab.scenarios.course import received
+from towpath.lab.scenarios.playing import Played
+from towpath.lab.scenarios.report import RunReport
 
 
 class DemonstrationReport(Findings):
@@ -23,6 +24,7 @@ class DemonstrationReport(Findings):
     events_per_s: float
     """While they were being sent."""
     expected_results: int
+    """Of all jobs together, like `results`."""
     results: int
     rejected: int
     """Events that went to the dead-letter topics: cancelled and malformed ones."""
@@ -32,36 +34,31 @@ class DemonstrationReport(Findings):
     seconds: float
     """Of the whole run, start and stop of the mesh included."""
     migrations: list[MoveReport]
+    problems: list[str] = []
+    """Everything that was not as expected."""
 
     @property
     def clean(self) -> bool:
-        """True if every result arrived exactly once and right."""
-        return self.exact and self.results > 0
+        """True if every result arrived exactly once and right, and all else went as expected."""
+        return self.exact and self.results > 0 and not self.problems
 
     @classmethod
-    def of(
-        cls,
-        verdict: Verdict,
-        observations: list[ReceivedMessage],
-        replays: list[ReplayReport],
-        migrations: list[OperationView],
-        passing: list[ReceivedResult],
-        seconds: float,
-    ) -> DemonstrationReport:
-        """Return the report of a run that took `seconds`. `passing` are the cleaned events as they came."""
-        events = sum(replay.sent for replay in replays)
-        latencies = [arrival.latency_s for arrival in passing]
+    def of(cls, run: RunReport, passing: Sequence[ReceivedResult]) -> DemonstrationReport:
+        """Return the report of a run. `passing` are the cleaned events as they came."""
+        judged = Judgement.together(run.verdicts.values())
+        events = sum(load.sent for load in run.loads)
+        seconds = max((load.seconds for load in run.loads), default=0.0)
+        latencies = [result.latency_s for result in passing]
         return cls(
             events=events,
-            events_per_s=round(events / max(replay.seconds for replay in replays), 1),
-            expected_results=verdict.expected,
-            results=verdict.results,
-            rejected=sum(isinstance(o.identity, EventIdentity) for o in observations),
+            events_per_s=round(events / seconds, 1) if seconds else 0.0,
+            expected_results=judged.expected,
             latency_p50_s=_percentile(latencies, 50),
             latency_p99_s=_percentile(latencies, 99),
-            seconds=round(seconds, 1),
-            migrations=[MoveReport.of(view) for view in migrations],
-            **findings(verdict),
+            seconds=run.seconds,
+            migrations=run.migrations,
+            problems=run.problems,
+            **judged.model_dump(exclude={"expected"}),
         )
 
 
@@ -69,36 +66,45 @@ def _percentile(values: list[float], percent: float) -> float | None:
     return round(float(np.percentile(values, percent)), 3) if values else None
 
 
-def arrivals(
-    observations: list[ReceivedMessage], job: str, watermark_s: float
-) -> tuple[list[ReceivedResult], list[ReceivedResult]]:
-    """Return the results of the moving `job`, and those of the cleaning jobs, as they came."""
-    edge = job.rsplit("-", 1)[1]
-    bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
-    cleaned = [(o, b) for o, b in bodies if str(b["job"]).startswith("clean-")]
-    passing = [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in cleaned]
-    moved = [(o, b) for o, b in bodies if b["job"] == job]
-    if all(isinstance(o.identity, RangeIdentity) for o, _ in moved):
-        return [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in moved], passing
-    mine = [b for _, b in cleaned if b["job"] == f"clean-{edge}"]
-    return (_windows(moved, mine, watermark_s) if mine else []), passing
+class EvacuationReport(Findings):
+    """The report of a job that left a site which was lost."""
+
+    move: MoveReport | None
+    """The migration from the site that was lost. Null if it did not begin."""
+    events: int
+    expected_results: int
+    results: int
+    lost_after_s: float | None
+    """Seconds from the end of the migration to the loss of the site."""
+    results_afterwards: int
+    """Results that came after the loss of the site."""
+    problems: list[str] = []
+    """Everything that was not as expected."""
+
+    @property
+    def clean(self) -> bool:
+        """True if every result arrived exactly once and right, also after the loss."""
+        return self.exact and self.results_afterwards > 0 and not self.problems
+
+    @classmethod
+    def of(cls, played: Played) -> EvacuationReport:
+        """Return the report of a run of the evacuation."""
+        run = played.report
+        judged = Judgement.together(run.verdicts.values())
+        move = next(iter(run.migrations), None)
+        lost_at = next((line["at"] for line in of(played.lines, Entry.STEP) if _lost(line)), None)
+        came = received(played.lines, LEAVING_JOB)
+        ended_at = move.ended_at if move else None
+        return cls(
+            move=move,
+            events=sum(load.acknowledged for load in run.loads),
+            expected_results=judged.expected,
+            lost_after_s=round(lost_at - ended_at, 3) if lost_at and ended_at else None,
+            results_afterwards=sum(each.received_at > lost_at for each in came) if lost_at else 0,
+            problems=run.problems,
+            **judged.model_dump(exclude={"expected", "rejected"}),
+        )
 
 
-def _windows(
-    moved: list[tuple[ReceivedMessage, dict]], mine: list[dict], watermark_s: float
-) -> list[ReceivedResult]:
-    """A window closes with the first event that moves the watermark past its end."""
-    times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
-    stored = [utc(b["stored_at"]).timestamp() for b in mine]
-    ends = [o.identity.end.timestamp() for o, _ in moved if isinstance(o.identity, WindowIdentity)]
-    closing = np.searchsorted(times - watermark_s, ends, side="left")
-    return [
-        _arrival(o, b, stored[min(int(index), len(stored) - 1)])
-        for (o, b), index in zip(moved, closing, strict=True)
-    ]
-
-
-def _arrival(observation: ReceivedMessage, body: dict, stored_at: float) -> ReceivedResult:
-    return ReceivedResult(
-        observation.received_at, max(0.0, observation.received_at - stored_at), body["site"]
-    )
+def _lost(line: dict[str, Any]) -> bool:
+    return line["action"] == "node" and "error" not in line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 import matplotlib.pyplot as plt
@@ -10,32 +9,25 @@ import matplotlib.pyplot as plt
 from towpath.contracts.message import now
 from towpath.lab.demonstration.picture import figure_of
 from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.harness.observer import ReceivedResult
+from towpath.lab.demonstration.run import Outcome
 from towpath.reports.costs import downtime
 from towpath.reports.drawing import STYLE, illustration
-from towpath.reports.facts import MigrationFacts
 from towpath.reports.markup import element, listed, paragraph, section, table
 from towpath.reports.migration import lead, migration_sections, title
 from towpath.reports.page import page
 
 
-def demonstration_page(
-    report: DemonstrationReport,
-    moving_job: str,
-    moving: Sequence[ReceivedResult],
-    passing: Sequence[ReceivedResult],
-    moves: Sequence[MigrationFacts],
-) -> str:
-    """The page on a run: `moving` and `passing` are results as they came, `moves` its migrations."""
+def demonstration_page(outcome: Outcome) -> str:
+    """Return the page on a run."""
+    report = outcome.report
     sections = [section("The checker's verdict", *_verdict(report))]
-    if moving and passing:
-        picture = _picture(report, moving_job, moving, passing)
-        sections.append(section("The run over time", picture))
-    for number, facts in enumerate(moves, 1):
+    if outcome.moving and outcome.passing:
+        sections.append(section("The run over time", _picture(outcome)))
+    for number, facts in enumerate(outcome.moves, 1):
         parts = migration_sections(facts, name=f"migration-{number}", level=3)
         heading = f"Migration {number}: {title(facts.view)}"
         sections.append(section(heading, paragraph(lead(facts.view)), *parts))
-    heading = f"{moving_job} moves {len(report.migrations)} times under load"
+    heading = f"{outcome.moving_job} moves {len(report.migrations)} times under load"
     return page(heading, _lead(report), sections, made_at=now())
 
 
@@ -50,7 +42,10 @@ def _verdict(report: DemonstrationReport) -> list[Element]:
     rows = [
         ("events sent by devices", report.events),
         ("cancelled or malformed, sent to the dead-letter topics", report.rejected),
-        ("results expected, by a batch computation of the same file", report.expected_results),
+        (
+            "results expected, by a batch computation over what each job's inputs hold",
+            report.expected_results,
+        ),
         ("results received", report.results),
         ("lost", report.lost),
         ("duplicated", report.duplicated),
@@ -58,24 +53,22 @@ def _verdict(report: DemonstrationReport) -> list[Element]:
         ("out of order", report.out_of_order),
         ("delivered again by the broker after a reconnection", report.redelivered),
     ]
-    if report.clean:
-        outcome = paragraph("Every result arrived exactly once, and right.", class_="good")
+    if report.exact and report.results:
+        outcome = [paragraph("Every result arrived exactly once, and right.", class_="good")]
     else:
-        outcome = paragraph("Not every result arrived exactly once, and right.", class_="bad")
+        outcome = [paragraph("Not every result arrived exactly once, and right.", class_="bad")]
+    if report.problems:
+        outcome += [element("p", "Not as expected:"), listed(report.problems)]
     examples = [f"{kind}: {text}" for kind, texts in report.examples.items() for text in texts]
     found = [] if not examples else [element("p", "Examples:"), listed(examples)]
-    return [outcome, table(("", "how many"), rows, caption="Every single result was compared."), *found]
+    return [*outcome, table(("", "how many"), rows, caption="Every single result was compared."), *found]
 
 
-def _picture(
-    report: DemonstrationReport,
-    moving_job: str,
-    moving: Sequence[ReceivedResult],
-    passing: Sequence[ReceivedResult],
-) -> Element:
+def _picture(outcome: Outcome) -> Element:
+    moving_job = outcome.moving_job
     with plt.rc_context(STYLE):
-        figure = figure_of(report, moving, passing, moving_job, titled=False)
-        told = " ".join([_latency(report), *_moves(report)])
+        figure = figure_of(outcome, titled=False)
+        told = " ".join([_latency(outcome.report), *_moves(outcome.report)])
         caption = f"Shaded: while {moving_job} moved. {told}"
         alt = f"Throughput and latency of {moving_job}, and throughput of the jobs before it. {told}"
         drawing = illustration(figure, "run", alt=alt, caption=caption)

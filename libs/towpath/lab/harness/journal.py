@@ -44,6 +44,8 @@ class Entry(StrEnum):
     """Counts of the looks and acts of `rules`."""
     MIGRATED = "migrated"
     """A migration has ended: its report."""
+    RESULTS = "results"
+    """Results of `job` that `came` since the last look: when (Unix seconds), the latency, the site."""
     VERDICT = "verdict"
     """The checker's verdict on `job`."""
     PROBLEM = "problem"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -12,6 +13,7 @@ import pandas as pd
 
 from towpath.checker.accepted import StoredEvent, accepted_events, as_from_device, json_object
 from towpath.checker.clean_truth import clean_truth
+from towpath.checker.expectation import in_window_or_serial_order
 from towpath.checker.identity import (
     Identity,
     IdentityOf,
@@ -83,7 +85,7 @@ def judged(spec: JobSpec) -> bool:
 
 @dataclass(frozen=True)
 class JobTruth:
-    """What a job should have published by now, given what its inputs hold."""
+    """The results that a job should have published by now, given what its inputs hold."""
 
     spec: JobSpec
     inputs: Inputs
@@ -119,14 +121,15 @@ class JobTruth:
     def verdict(self, observations: Sequence[ReceivedMessage], *, in_order: bool = False) -> Verdict:
         """Judge all results of the job since its deployment. Rejected events need only come at all.
 
-        `in_order`: cleaned events must come in the order of their numbers, by key. Where a device repeats
-        events of its own, copies of one may overtake another.
+        `in_order`: windows of a key must come in the order of time, events that were passed on in that of
+        serial numbers, and cleaned events in that of their numbers, by key. Where a device repeats events of
+        its own, copies of one may overtake another.
         """
         dead_letters = self.spec.output.rejected_topic
         results = [o for o in observations if o.topic != dead_letters]
         if isinstance(self.spec.operator, ProcessingWindow) and self._events:
             return self._verdict_on_ranges(self.spec.operator, results)
-        order = _by_key_and_number if in_order else lambda identity: None
+        order = _place if in_order else lambda identity: None
         verdict = judge(self.expected, results, order_key=order)
         if isinstance(self.spec.operator, Clean):
             self._add_rejected(verdict, {o.identity for o in observations if o.topic == dead_letters})
@@ -175,6 +178,11 @@ def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
     return worst
 
 
+def unstored(sent: Iterable[bytes], stored: StoredInput) -> list[bytes]:
+    """Return the events that a device's broker has acknowledged and the input does not hold."""
+    return [*(Counter(sent) - Counter(event.payload for event in stored.events)).elements()]
+
+
 def numbers_of(events: Sequence[StoredEvent]) -> set[int]:
     """Return the numbers of stored events of a synthetic load."""
     return {orjson.loads(event.payload)["n"] for event in events}
@@ -218,8 +226,8 @@ def _event_times(events: pd.DataFrame, field_name: str) -> pd.Series:
     return cast(pd.Series, pd.to_datetime(events[field_name], utc=True)).dropna()
 
 
-def _by_key_and_number(identity: Identity) -> tuple[Hashable, Any] | None:
+def _place(identity: Identity) -> tuple[Hashable, Any] | None:
     if not isinstance(identity, ValuesIdentity):
-        return None
+        return in_window_or_serial_order(identity)
     values = dict(identity.values)
-    return values.get("key"), values.get("n")
+    return (values.get("key"), values["n"]) if "n" in values else None

@@ -13,7 +13,8 @@ from typing import Any
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
 from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.load_shapes import due_times, planned
-from towpath.lab.workload.departures import AIRPORTS, closing_event, departures
+from towpath.lab.harness.report import SentLoad
+from towpath.lab.workload.departures import AIRPORTS, Departure, closing_event, departures, with_malformed
 from towpath.lab.workload.replay import Replay, ReplayReport
 from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
@@ -82,6 +83,8 @@ class Device:
         self.begun_at = 0.0
         """Unix seconds."""
         self.report = ReplayReport()
+        self.sent: list[bytes] = []
+        """Payloads that were handed to the broker, in order. After `stop` it has acknowledged all of them."""
         self._name = name
         self._draw = chance(name, seed, f"load {position}")
         self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
@@ -98,11 +101,20 @@ class Device:
             events = recorded(self.load, self.stopped)
         else:
             events = synthetic(self.load, self._draw, self._clock, self.stopped)
-        self._task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
+        sending = self._replay.run(self._noted(events), self._take)
+        self._task = asyncio.create_task(sending, name=f"load {self._name}")
 
     def stopped(self) -> bool:
         """True if only the closing events are left to send."""
         return self._enough
+
+    async def ended(self) -> None:
+        """Wait until a load of so many events is over. Return at once for any other.
+
+        Raises `TowpathError` when the broker was away too long.
+        """
+        if self._task is not None and isinstance(self.load, ReplayLoad) and self.load.events is not None:
+            await asyncio.shield(self._task)
 
     async def stop(self, within_s: float) -> ReplayReport:
         """Send the events that close all windows; return when the broker has acknowledged everything.
@@ -119,12 +131,24 @@ class Device:
         """Stop sending at once."""
         await end([self._task])
 
+    @property
+    def outcome(self) -> SentLoad:
+        """The load, as far as it was sent."""
+        counted = {field: getattr(self.report, field) for field in ("sent", "acknowledged", "redelivered")}
+        seconds = round(self.report.seconds, 1)
+        return SentLoad(site=self.load.site, topic=self.load.topic, seconds=seconds, **counted)
+
     def planned(self, since: float, until: float) -> float:
         """Return the number of events that are due between two moments in Unix seconds."""
         return planned(self.load, since - self.begun_at, until - self.begun_at) if self.begun_at else 0.0
 
     def _take(self, report: ReplayReport) -> None:
         self.report = report
+
+    def _noted(self, events: Iterable[DueEvent]) -> Iterator[DueEvent]:
+        for event in events:
+            self.sent.append(event.payload)
+            yield event
 
 
 def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: StopAsked) -> Iterator[DueEvent]:
@@ -143,9 +167,14 @@ def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: Sto
 
 
 def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[DueEvent]:
-    """Departures until `stopped`, from the beginning again when they are over, then the closing ones."""
+    """Departures until `stopped` or until there were so many, then the closing ones."""
     due = 0.0
-    for position, event in enumerate(cycle(departures(load.airport))):
+    events: Iterable[Departure] = departures(load.airport, load.events)
+    if load.events is None:
+        events = cycle(events)
+    if load.malformed_every is not None:
+        events = with_malformed(events, load.malformed_every)
+    for position, event in enumerate(events):
         due = position / load.rate
         if stopped():
             break

@@ -55,7 +55,8 @@ def _after(load: Load, at_s: float, step_s: float) -> float:
 
 def planned(load: Load, since_s: float, until_s: float) -> float:
     """Return the number of events that are due between two moments, in seconds after the beginning."""
-    begin, end = max(0.0, since_s), max(0.0, until_s)
+    over_s = math.inf if isinstance(load, SyntheticLoad) else load.length / load.rate
+    begin, end = (min(max(0.0, at_s), over_s) for at_s in (since_s, until_s))
     steps = max(1, math.ceil((end - begin) / _step_s(load)))
     width = (end - begin) / steps
     return sum(rate_at(load, begin + (step + 0.5) * width) for step in range(steps)) * width

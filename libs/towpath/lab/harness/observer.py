@@ -51,14 +51,22 @@ class ObservedJob:
     view: JobView
     collector: ResultCollector
     inputs: list[StoredInput]
-    """What its inputs hold, as far as they were read."""
+    """The contents of its inputs, as far as they were read."""
     after: dict[str, int]
     """Input → serial number behind which it begins."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """True if its operator or its inputs are not those of its deployment any more."""
+    heard_whole: bool = True
+    """False if it began with older events: their results may have come before the subscription."""
     newest_stored_at: float = 0.0
     """Unix seconds: of the newest event that is in any result."""
+    rejected: int = 0
+    """Rejected events that have come."""
+    since: float = field(default_factory=time.time)
+    """Unix seconds, when its inputs were looked at for the first time."""
+    _truth: JobTruth | None = None
+    """Set when it is drained."""
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0
 
@@ -70,15 +78,18 @@ class ObservedJob:
     @property
     def judged(self) -> bool:
         """True if it can be judged."""
-        return judged(self.spec) and not self.changed
+        return judged(self.spec) and self.heard_whole and not self.changed
 
     def look(self) -> None:
         """Take in what has come since the last look."""
         observations = self.collector.observations
         for observation in observations[self._looked_at :]:
             self._came.add(observation.identity)
+            if observation.topic == self.spec.output.rejected_topic:
+                self.rejected += 1
+                continue
             body = observation.body if not isinstance(observation.identity, Unreadable) else {}
-            if "stored_at" in body and observation.topic != self.spec.output.rejected_topic:
+            if "stored_at" in body:
                 stored_at = utc(body["stored_at"]).timestamp()
                 self.newest_stored_at = max(self.newest_stored_at, stored_at)
                 latency = observation.received_at - stored_at
@@ -126,7 +137,9 @@ class ObservedJob:
         """
         for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
             await self._read(entry, stored)
-        truth = await self._truth() if self.judged else None
+        if self.judged:
+            self._truth = await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+        truth = self._truth
         end = time.time() + within_s
         while time.time() < end:
             self.look()
@@ -139,13 +152,10 @@ class ObservedJob:
         return False
 
     async def verdict(self, *, in_order: bool = False) -> Verdict:
-        """Judge all results since its deployment. `in_order`: see `JobTruth.verdict`."""
-        truth = await self._truth()
+        """Judge all results since its deployment, once it is drained. `in_order`: see `JobTruth.verdict`."""
+        assert self._truth is not None, "drain it first: the truth is about what its inputs hold"
         observations = list(self.collector.observations)
-        return await asyncio.to_thread(truth.verdict, observations, in_order=in_order)
-
-    async def _truth(self) -> JobTruth:
-        return await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+        return await asyncio.to_thread(self._truth.verdict, observations, in_order=in_order)
 
     async def _processed_all(self) -> bool:
         newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
@@ -211,10 +221,12 @@ async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> A
     collector = subscriber(stage.mesh, view.output.site, topics, f"scenario-{spec.name}", identity)
     async with collector:
         after: dict[str, int] = {}
+        heard_whole = True
         for entry in view.inputs:
             known = entry.after_serial
             if known is None:
                 known = await last_serial(stage.bus.connection, entry.site, entry.stream)
+                heard_whole = heard_whole and known == 0
             after[entry.name] = known
         inputs = [StoredInput(entry.name, entry.from_device) for entry in view.inputs]
-        yield ObservedJob(stage, spec, view, collector, inputs, after)
+        yield ObservedJob(stage, spec, view, collector, inputs, after, heard_whole=heard_whole)

@@ -64,7 +64,7 @@ def latency_by_site(
         times, latencies = [a.received_at - begin for a in mine], [a.latency_s for a in mine]
         # Thousands of points: as shapes they would make a page of some megabytes.
         axis.scatter(times, latencies, s=3, color=colour, alpha=0.5, rasterized=True)
-    axis.set_ylabel("latency of its results, s\n(event stored → received)")
+    axis.set_ylabel("latency of its results, s\n(newest event stored → received)")
     axis.set_ylim(bottom=0)
 
 

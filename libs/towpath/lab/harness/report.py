@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
@@ -53,11 +53,24 @@ class Judgement(Findings):
 
     expected: int = 0
     results: int = 0
+    rejected: int = 0
+    """Rejected events that came."""
 
     @classmethod
-    def of(cls, verdict: Verdict) -> Judgement:
+    def of(cls, verdict: Verdict, rejected: int = 0) -> Judgement:
         """Return a verdict as it is written down."""
-        return cls(expected=verdict.expected, results=verdict.results, **findings(verdict))
+        counted = {"expected": verdict.expected, "results": verdict.results, "rejected": rejected}
+        return cls(**counted, **findings(verdict))
+
+    @classmethod
+    def together(cls, judgements: Iterable[Judgement]) -> Judgement:
+        """Return several judgements as one: their sums, and the first examples of each kind."""
+        total = cls()
+        for each in judgements:
+            counts = {name: count + getattr(each, name) for name, count in total if isinstance(count, int)}
+            examples = {k: [*total.examples.get(k, ()), *texts][:2] for k, texts in each.examples.items()}
+            total = cls(**counts, examples=total.examples | examples)
+        return total
 
     @property
     def clean(self) -> bool:
@@ -75,9 +88,23 @@ class SeriesReport(Model):
     """Restarts of the mesh, because a trial left it broken."""
 
 
+class SentLoad(Model):
+    """A load, as devices sent it."""
+
+    site: str
+    topic: str
+    sent: int
+    acknowledged: int
+    """Events that the broker has acknowledged, hence stored."""
+    redelivered: int
+    """Repetitions after a lost connection."""
+    seconds: float
+
+
 class MoveReport(Model):
     """A migration."""
 
+    operation: str | None = None
     job: str
     strategy: str
     source: str | None = None
@@ -100,6 +127,7 @@ class MoveReport(Model):
         ended, figures = view.ended_at, view.figures
         taken_s = figures.total_s if figures else ended and (ended - view.begun_at).total_seconds()
         return cls(
+            operation=view.operation,
             job=view.job,
             strategy=str(view.strategy),
             source=view.source,

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from towpath.contracts.commands import DeployJob, MigrateJob, RemoveJob, ShowOperation, UpdateJob
+from towpath.contracts.commands import (
+    DeployJob,
+    MigrateJob,
+    OperationState,
+    RemoveJob,
+    ShowOperation,
+    UpdateJob,
+)
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import PipelineSpec
@@ -27,6 +35,12 @@ LOOK_EVERY_S = 0.3
 ACCEPT_S = 3.0
 """Seconds for one attempt to have a migration accepted. Its end is not awaited."""
 
+AGAIN_S = 2.0
+"""Seconds before a migration that was refused or rolled back is requested again."""
+
+NOT_NOW = (ErrorCode.BUSY, ErrorCode.SITE_DOWN, ErrorCode.FAILED)
+"""Refusals of a migration that can be another answer later."""
+
 
 @dataclass
 class Commands:
@@ -43,7 +57,9 @@ class Commands:
     seed: int = 0
     """Decides what nodes do by chance."""
     moves: list[tuple[str, Migration]] = field(default_factory=list)
-    """Migrations that were accepted, by operation."""
+    """Migrations that were accepted, by operation; of those that were requested again, the last."""
+    _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Job → held while a step moves it."""
 
     async def carry_out(self, step: Step) -> None:
         """Do what a step says. Raises `TowpathError` when it is refused or not answered in time."""
@@ -99,7 +115,7 @@ class Commands:
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         while True:
-            reports = [await self._move(*move) for move in self.moves]
+            reports = [await self._report_of(*move) for move in self.moves]
             if loop.time() > end or all(report.state in ENDED for report in reports):
                 return reports
             await asyncio.sleep(LOOK_EVERY_S)
@@ -113,6 +129,43 @@ class Commands:
     async def _migrate(self, step: Step) -> None:
         assert step.migrate is not None
         move = step.migrate
+        async with self._turns[move.job]:
+            if move.retry_within_s is None:
+                await self._begin(move)
+            else:
+                await self._move_in_the_end(move, move.retry_within_s)
+
+    async def _move_in_the_end(self, move: Migration, within_s: float) -> None:
+        """Request a migration until one completes. Raises `TowpathError` when none does in time."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        while True:
+            try:
+                operation = await self._begin(move)
+            except TowpathError as error:
+                if error.detail.code not in NOT_NOW or loop.time() > end:
+                    raise
+            else:
+                report = await self._ended(operation, move, end)
+                if report.state is OperationState.COMPLETED:
+                    return
+                if report.state is not OperationState.ROLLED_BACK or loop.time() > end:
+                    why = f"the migration is {report.state or 'of unknown state'}: {report.note}"
+                    raise TowpathError(ErrorCode.FAILED, why, field="migrate.job", value=move.job)
+                self.moves.remove((operation, move))
+            await asyncio.sleep(AGAIN_S)
+
+    async def _ended(self, operation: str, move: Migration, end: float) -> MoveReport:
+        """Wait until a migration ends, or the time is over. Return how it stands."""
+        loop = asyncio.get_running_loop()
+        while True:
+            report = await self._report_of(operation, move)
+            if report.state in ENDED or loop.time() > end:
+                return report
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _begin(self, move: Migration) -> str:
+        """Return the operation of a migration that was accepted. Raises `TowpathError` if it is refused."""
         command = MigrateJob(
             job=move.job,
             to=move.to or await self._elsewhere(move.job),
@@ -123,6 +176,7 @@ class Commands:
         )
         answer = await self.restoration.send(command, attempt_s=ACCEPT_S)
         self.moves.append((answer.operation, move))
+        return answer.operation
 
     async def _elsewhere(self, job: str) -> str:
         view = next((view for view in await self.stage.ask_jobs() if view.spec.name == job), None)
@@ -200,7 +254,7 @@ class Commands:
             )
         await self.stage.emulation.carry_out(step.node, self.seed)
 
-    async def _move(self, operation: str, move: Migration) -> MoveReport:
+    async def _report_of(self, operation: str, move: Migration) -> MoveReport:
         try:
             show = ShowOperation(operation=operation)
             view = await self.stage.bus.request(show, deadline_s=4.0, attempt_s=2.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from towpath.lab.harness.journal import Entry, of
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.scenarios.report import RunReport
 
 Curve = list[tuple[float, float]]
@@ -57,6 +58,17 @@ def course(lines: list[dict[str, Any]]) -> RunCourse:
     found.deviations = _deviations(lines, last)
     found.steps = [Stretch(line["t"], None, _step(line)) for line in of(lines, Entry.STEP)]
     return found
+
+
+def received(lines: list[dict[str, Any]], *jobs: str) -> list[ReceivedResult]:
+    """Return the results of jobs whose results the run collected, in order of receipt."""
+    came = [
+        ReceivedResult(*each)
+        for line in of(lines, Entry.RESULTS)
+        if line["job"] in jobs
+        for each in line["came"]
+    ]
+    return sorted(came, key=lambda result: result.received_at)
 
 
 def _step(line: dict[str, Any]) -> str:

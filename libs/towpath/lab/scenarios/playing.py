@@ -11,6 +11,7 @@ from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
+from towpath.contracts.topology import Topology
 from towpath.lab.emulation.bringing_up import (
     DEFAULT_TAG,
     Plan,
@@ -22,7 +23,7 @@ from towpath.lab.emulation.bringing_up import (
 )
 from towpath.lab.emulation.project import Project
 from towpath.lab.harness.journal import FILE, Journal
-from towpath.lab.harness.stage import Stage, connected_stage, small_mesh, stage, standing
+from towpath.lab.harness.stage import Say, Stage, connected_stage, quiet, small_mesh, stage, standing
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.report_page import write_report
 from towpath.lab.scenarios.run import Run
@@ -64,7 +65,10 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
         )
     if needs.topology is not None:
         name = needs.topology
-        async with own_emulation(own, name) if running is None else standing_emulation(running, name) as up:
+        own_or_running = (
+            own_emulation(own, read(name)) if running is None else standing_emulation(running, name)
+        )
+        async with own_or_running as up:
             yield up
         return
     if running is None:
@@ -98,25 +102,28 @@ async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Stage]:
 @asynccontextmanager
 async def own_emulation(
     home: Home,
-    topology: str,
+    topology: Topology,
     tell: Callable[[str], None] = lambda text: None,
     tag: str = DEFAULT_TAG,
     artefact_root: str | None = None,
+    *,
+    keep: bool = False,
 ) -> AsyncIterator[Stage]:
-    """Bring a topology up under `home`, with user code from `artefact_root`, and take it down in the end.
+    """Bring a topology up under `home`, with user code from `artefact_root`.
 
-    Raises `TowpathError`.
+    Unless `keep`, it is taken down in the end. Raises `TowpathError`.
     """
-    plan = Plan.of(read(topology))
+    plan = Plan.of(topology)
     # Before anything is taken down: it may be someone else's.
     await asyncio.to_thread(check_free, Project(home), plan.topology)
     try:
         await bring_up(home, plan, tell, tag, artefact_root)
-        async with standing_emulation(home, topology) as up:
+        async with emulation(home) as running, connected_stage(home, running) as up:
             yield up
     finally:
-        # Also when this task was cancelled: what was started ends.
-        await to_the_end(take_down(home))
+        if not keep:
+            # Also when this task was cancelled: what was started ends.
+            await to_the_end(take_down(home))
 
 
 def check_mesh(needs: ScenarioMesh, up: Stage) -> None:
@@ -139,6 +146,23 @@ def check_mesh(needs: ScenarioMesh, up: Stage) -> None:
             value=False,
             allowed="a mesh started with `towpath up --emulate-links`",
         )
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run that is over: its report, and the lines of its journal."""
+
+    report: RunReport
+    lines: list[dict[str, Any]]
+
+
+async def play_described(
+    up: Stage, scenario: Scenario, output: Path, *, say: Say = quiet, put_back: bool = True
+) -> Played:
+    """Run a scenario that a function describes; `output` gets its journal. `say`, `put_back`: see `Run`."""
+    with Journal(output / FILE) as journal:
+        report = await Run(up, scenario, journal, put_back=put_back, say=say).play()
+    return Played(report, journal.lines)
 
 
 async def play_on(up: Stage, play: Play, output: Path | None) -> RunReport:

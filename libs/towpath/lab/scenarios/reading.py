@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import yaml
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from towpath.composition.texts import load
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -58,13 +60,24 @@ def read(given: str) -> Scenario:
 
 def plain(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as plain content, without the fields that it leaves open."""
-    content = scenario.model_dump(mode="json", exclude_unset=True)
-    # The kind of a probe must be there even if the text left it open.
-    content["steady_state"] = [
-        {"probe": probe.probe, **probe.model_dump(mode="json", exclude_unset=True)}
-        for probe in scenario.steady_state
-    ]
-    return content
+    return _written(scenario)
+
+
+def _written(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            return {
+                name: _written(getattr(value, name))
+                for name, field in type(value).model_fields.items()
+                # The kind of an operator, probe or step must be there even if a program left it open.
+                if name in value.model_fields_set or get_origin(field.annotation) is Literal
+            }
+        case list() | tuple():
+            return [_written(each) for each in value]
+        case dict():
+            return {name: _written(each) for name, each in value.items()}
+        case _:
+            return to_jsonable_python(value)
 
 
 def to_yaml(scenario: Scenario) -> str:

@@ -6,7 +6,7 @@ from shlex import quote
 
 from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
-from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
+from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, SentLoad
 from towpath.lab.topology.power import NodeEnergy
 
 
@@ -35,13 +35,14 @@ class RunReport(Model):
 
     scenario: str
     source: str = ""
-    """File or name of the library from which the scenario was read; its own name, unless known."""
+    """File or name of the library from which the scenario was read. Empty if a program described it."""
     seed: int = 0
     run: str = ""
     """Its id: `towpath trace <id>` shows what it led to."""
     chosen: dict[str, object] = {}
     """Choices of the seed, by path."""
     seconds: float = 0.0
+    loads: list[SentLoad] = []
     verdicts: dict[str, Judgement] = {}
     """By job."""
     deviated: dict[str, int] = {}

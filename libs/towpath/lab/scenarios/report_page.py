@@ -114,8 +114,10 @@ def _outcome(report: RunReport | None) -> list[Element]:
     if report.chosen:
         chosen = ", ".join(f"{path} = {value}" for path, value in report.chosen.items())
         content.append(element("p", f"Seed {report.seed} chose ", element("code", chosen), "."))
-    repeat = element("code", report.again)
-    return [*content, element("p", f"It took {report.seconds:g} s. To run it again: ", repeat)]
+    took = f"It took {report.seconds:g} s."
+    if not report.source:
+        return [*content, paragraph(took)]
+    return [*content, element("p", f"{took} To run it again: ", element("code", report.again))]
 
 
 def _drawing(run: RunCourse) -> Element:

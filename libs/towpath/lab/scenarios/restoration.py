@@ -26,6 +26,9 @@ from towpath.telemetry.tracing import untraced
 
 CHANGE_S, ATTEMPT_S = 90.0, 10.0
 
+APPLY_S = 240.0
+"""Seconds for all jobs of a pipeline to change."""
+
 MOVE_S = 180.0
 """Seconds for a job to be moved back: a handover waits for up to six of its micro-batches."""
 
@@ -75,7 +78,7 @@ class Restoration:
         self._note(change, self.before)
         self._outstanding[change.id] = change
         try:
-            answer = await self.bus.request(change, deadline_s=CHANGE_S, attempt_s=attempt_s)
+            answer = await self.bus.request(change, deadline_s=_deadline_s(change), attempt_s=attempt_s)
         except TowpathError as error:
             if error.detail.code not in SILENCE:
                 del self._outstanding[change.id]
@@ -199,9 +202,13 @@ class Restoration:
 
     def _applied(self, command: Command[ApplyView]) -> Undo:
         async def undo() -> None:
-            check_applied(await self.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S))
+            check_applied(await self.bus.request(command, deadline_s=APPLY_S, attempt_s=ATTEMPT_S))
 
         return undo
+
+
+def _deadline_s(change: Command[Any]) -> float:
+    return APPLY_S if isinstance(change, ApplyPipeline) else CHANGE_S
 
 
 def _way_back(was: JobView, present: JobView) -> list[Command[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -20,14 +21,13 @@ from towpath.contracts.scenario import Scenario, Step
 from towpath.lab.emulation.energy import EnergyMeter
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal
-from towpath.lab.harness.judge import disorder_s
 from towpath.lab.harness.load import Device
-from towpath.lab.harness.observer import ObservedJob
 from towpath.lab.harness.report import Judgement, MoveReport
-from towpath.lab.harness.stage import Stage
+from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.expectations import unmet
+from towpath.lab.scenarios.judging import Judging
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
 from towpath.lab.scenarios.report import RuleOutcome, RunReport
@@ -51,18 +51,21 @@ MOVES_S = 150.0
 """Seconds for migrations to end after the timeline."""
 
 STOP_LOAD_S = 70.0
-SETTLE_S = 60.0
-"""Seconds after the load's end for everything to run, and one site to own each job."""
-
-DRAIN_S = 40.0
-SURPLUS_S = 0.8
-"""Seconds in which a surplus result shows up after the last expected one."""
 
 ACT_S = 4.0
 """Seconds for rules that another program executes: it must first see that they are loaded."""
 
 COUNT_S = 3.0
 """Seconds for the last counts of rules, which come after their end."""
+
+SAID = {
+    "prepare": "deploying",
+    "before": "waiting for steady state",
+    "during": "steady: the timeline begins",
+    "after": "the timeline is over; waiting for steady state",
+    "judge": "waiting for the last results, and judging",
+}
+"""Phases of a run, for people."""
 
 RESTORE_S = 360.0
 """Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
@@ -80,12 +83,18 @@ class Run:
     """File or name of the library from which the scenario was read."""
     chosen: dict[str, Any] = field(default_factory=dict)
     allow_process: bool = False
+    put_back: bool = True
+    """False: jobs, pipelines and nodes stay as they are in the end, because the mesh is the run's own."""
+    say: Say = quiet
+    """Shows people in a few words what is under way."""
     problems: list[str] = field(default_factory=list)
     broken: bool = False
     trace: RunTrace = field(init=False)
     _verdicts: dict[str, Judgement] = field(default_factory=dict)
     _moves: list[MoveReport] = field(default_factory=list)
     _recovered_s: float | None = None
+    _written: Counter[str] = field(default_factory=Counter)
+    """Job → number of its results that the journal has."""
 
     def __post_init__(self) -> None:
         self.trace = RunTrace(self.scenario.name, self.seed)
@@ -100,7 +109,8 @@ class Run:
             exits.push(self.trace.cut_short)
             sampler = Sampler(self.stage.mesh, self.stage.bus)
             rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
-            steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
+            noting = partial(self._note_results, sampler)
+            steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal, noting)
             meter = EnergyMeter(self.stage.emulation, partial(self._note_power, sampler))
             restoration = Restoration(self.stage.bus, self.journal)
             commands = Commands(self.stage, restoration, sampler, rules, exits, self.allow_process, self.seed)
@@ -117,7 +127,8 @@ class Run:
             finally:
                 await end([watching])
                 await self._restore(commands, rules)
-            report = self._report(rules, steadiness, meter, time.monotonic() - begun)
+            self._note_results(sampler)
+            report = self._report(sampler, rules, steadiness, meter, time.monotonic() - begun)
         self.trace.end("; ".join(report.problems) or None)
         self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
         return report
@@ -130,7 +141,7 @@ class Run:
             chosen=self.chosen,
             run=self.trace.run,
         )
-        self.journal.add(Entry.PHASE, phase="prepare")
+        self._phase("prepare")
 
     async def _listen(
         self, exits: AsyncExitStack, sampler: Sampler, events: MeshEvents, recorder: Recorder
@@ -140,6 +151,23 @@ class Run:
         await sampler.listen(bus)
         await events.listen(bus)
         await recorder.listen(bus)
+
+    def _phase(self, name: str) -> None:
+        self.journal.add(Entry.PHASE, phase=name)
+        if name in SAID:
+            self.say(SAID[name])
+
+    def _note_results(self, sampler: Sampler) -> None:
+        """Write down the results that have come since the last time."""
+        for name in self.scenario.collect.results:
+            arrivals = sampler.jobs[name].arrivals if name in sampler.jobs else []
+            came = [
+                (round(a.received_at, 3), round(a.latency_s, 3), a.site)
+                for a in arrivals[self._written[name] :]
+            ]
+            if came:
+                self.journal.add(Entry.RESULTS, job=name, came=came)
+                self._written[name] += len(came)
 
     def _note_power(self, sampler: Sampler, node: str, watts: float) -> None:
         sampler.take_metric(node, POWER, watts)
@@ -175,20 +203,24 @@ class Run:
 
     async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
         phases = self.scenario.phases
-        self.journal.add(Entry.PHASE, phase="before")
+        self._phase("before")
         if not await steadiness.until_held(phases.before_s, STEADY_S):
             self._problem(f"steady state did not come about within {STEADY_S:g} s")
             self.broken = True
             return
-        self.journal.add(Entry.PHASE, phase="during")
+        self._phase("during")
         steadiness.watch_from_now()
 
         async def carry_out(step: Step) -> None:
-            with self.trace.step(f"{step.action} {what_of(step)}".strip()):
+            what = f"{step.action} {what_of(step)}".strip()
+            self.say(what)
+            with self.trace.step(what):
                 await commands.carry_out(step)
 
         timeline = Timeline(self.scenario.timeline, carry_out, events, self.journal)
         await asyncio.gather(timeline.play(), asyncio.sleep(phases.during_s))
+        for device in commands.sampler.devices:
+            await device.ended()
         self.problems += timeline.problems
         await self._recover(commands, steadiness)
 
@@ -204,11 +236,11 @@ class Run:
         phases = self.scenario.phases
         targeted = [rule.name for rule in rules_of(self.scenario) if isinstance(rule.event, OnTarget)]
         await commands.rules.acted(targeted, ACT_S)
-        self.journal.add(Entry.PHASE, phase="after")
+        self._phase("after")
         if commands.rules.names:
             with self.trace.step("unload rules"):
                 await commands.rules.unload(commands.rules.names)
-        if self.stage.emulation:
+        if self.stage.emulation and self.put_back:
             await self.stage.emulation.revive()
         over = time.time()
         self._moves = await commands.moves_ended(MOVES_S)
@@ -222,39 +254,21 @@ class Run:
 
     async def _judge(self, sampler: Sampler) -> None:
         """Stop the load, wait until everything is in order and processed, and compare with the truth."""
-        self.journal.add(Entry.PHASE, phase="judge")
+        self._phase("judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
-        jobs = [job for job in sampler.upstream_first() if not job.changed]
-        for job in jobs:
-            await self._settled(job)
-        for job in jobs:
-            await self._judge_job(job)
-
-    async def _settled(self, job: ObservedJob) -> None:
-        try:
-            await self.stage.until_settled(job.name, SETTLE_S)
-        except TowpathError as error:
-            self._problem(error.detail.message)
-            self.broken = True
-
-    async def _judge_job(self, job: ObservedJob) -> None:
-        await job.drained(DRAIN_S)
-        if not job.judged:
-            return
-        await asyncio.sleep(SURPLUS_S)
-        verdict = Judgement.of(await job.verdict())
-        self._verdicts[job.name] = verdict
-        self.journal.add(Entry.VERDICT, job=job.name, **verdict.model_dump(mode="json"))
-        late = disorder_s(job.spec, job.inputs)
-        if late > 0:
-            self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
+        judging = Judging(self.stage, self.scenario.expect.in_order, self.journal)
+        await judging.judge(sampler)
+        self._verdicts = judging.verdicts
+        self.broken = self.broken or bool(judging.unsettled)
+        for problem in (*judging.unsettled, *judging.problems):
+            self._problem(problem)
 
     async def _restore(self, commands: Commands, rules: HeldRules) -> None:
         """Put back what the run changed, even if it was cancelled or failed."""
-        self.journal.add(Entry.PHASE, phase="restore")
+        self._phase("restore")
         parts: list[Callable[[], Awaitable[None]]] = [partial(self._put_back, commands, rules)]
-        if self.stage.emulation:
+        if self.stage.emulation and self.put_back:
             # Jobs on a node that is away could not be removed.
             parts = [self.stage.emulation.bring_back, *parts, self.stage.emulation.settle]
         for part in parts:
@@ -262,7 +276,7 @@ class Run:
                 await part()
             except (TowpathError, TimeoutError, NatsError) as error:
                 self._not_put_back(str(error) or "no answer")
-        self.journal.add(Entry.PHASE, phase="ended")
+        self._phase("ended")
 
     async def _put_back(self, commands: Commands, rules: HeldRules) -> None:
         """Put back rules, load, jobs and pipelines. Raises `TowpathError` without an answer."""
@@ -272,7 +286,7 @@ class Run:
                 await rules.counted(COUNT_S)
                 for device in commands.sampler.devices:
                     await device.cancel()
-                for problem in await commands.restoration.put_back():
+                for problem in await commands.restoration.put_back() if self.put_back else ():
                     self._not_put_back(problem)
 
     def _not_put_back(self, why: str) -> None:
@@ -280,7 +294,7 @@ class Run:
         self.broken = True
 
     def _report(
-        self, rules: HeldRules, steadiness: Steadiness, meter: EnergyMeter, seconds: float
+        self, sampler: Sampler, rules: HeldRules, steadiness: Steadiness, meter: EnergyMeter, seconds: float
     ) -> RunReport:
         if self.scenario.collect.rule_counts:
             counts = {name: count.model_dump(mode="json") for name, count in rules.counts.items()}
@@ -292,6 +306,7 @@ class Run:
             chosen=self.chosen,
             run=self.trace.run,
             seconds=round(seconds, 1),
+            loads=[device.outcome for device in sampler.devices],
             verdicts=self._verdicts,
             deviated=steadiness.deviated,
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),

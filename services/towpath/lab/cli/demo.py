@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,8 @@ from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.lab.demonstration.report import DemonstrationReport
-    from towpath.lab.demonstration.run import DemonstrationOptions, Outcome
+    from towpath.lab.demonstration.run import Outcome
+    from towpath.lab.demonstration.scenario import DemonstrationOptions
 
 
 def demo(
@@ -34,37 +36,37 @@ def demo(
     Example: `towpath demo --events 22000 --rate 300`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
-    from towpath.lab.demonstration.run import DemonstrationOptions
+    from towpath.lab.demonstration.scenario import DemonstrationOptions
 
-    home = Home((output / "mesh").absolute())
     options = DemonstrationOptions(per_airport=events, rate=rate, strategy=strategy)
     begun = time.monotonic()
-    outcome = asyncio.run(_run(home, options, keep))
+    outcome = asyncio.run(_run(output, options, keep))
     report = outcome.report.model_copy(update={"seconds": round(time.monotonic() - begun, 1)})
-    _write(output, report, outcome)
-    written = f"report.html, report.json and migration.png to {output}"
+    _write(output, replace(outcome, report=report))
+    written = f"report.html, report.json, migration.png and journal.jsonl to {output}"
     finish(report, [facts_table(_facts(report))], written, as_json=as_json, clean=report.clean)
 
 
-async def _run(home: Home, options: DemonstrationOptions, keep: bool) -> Outcome:
-    from towpath.lab.demonstration.pipeline import SITES
-    from towpath.lab.demonstration.run import Demonstration
+async def _run(output: Path, options: DemonstrationOptions, keep: bool) -> Outcome:
+    from towpath.lab.demonstration.run import demonstrate
+    from towpath.lab.demonstration.scenario import moving_scenario
     from towpath.lab.harness.stage import small_mesh
 
-    async with told_stage(home, small_mesh(SITES, emulate_links=False), keep=keep) as (stage, tell):
-        return await Demonstration(stage, options, tell).run()
+    home, scenario = Home((output / "mesh").absolute()), moving_scenario(options)
+    spec = small_mesh(scenario.mesh.sites, emulate_links=False)
+    async with told_stage(home, spec, keep=keep) as (stage, tell):
+        return await demonstrate(stage, options, scenario, output, tell)
 
 
-def _write(output: Path, report: DemonstrationReport, outcome: Outcome) -> None:
+def _write(output: Path, outcome: Outcome) -> None:
     from towpath.lab.demonstration.picture import draw
     from towpath.lab.demonstration.report_page import demonstration_page
     from towpath.reports.page import write_page
 
-    write_report(output / "report.json", report)
+    write_report(output / "report.json", outcome.report)
     if outcome.moving and outcome.passing:
-        draw(output / "migration.png", report, outcome.moving, outcome.passing, outcome.moving_job)
-    text = demonstration_page(report, outcome.moving_job, outcome.moving, outcome.passing, outcome.moves)
-    write_page(output / "report.html", text)
+        draw(output / "migration.png", outcome)
+    write_page(output / "report.html", demonstration_page(outcome))
 
 
 def _facts(report: DemonstrationReport) -> list[Fact]:
@@ -80,4 +82,5 @@ def _facts(report: DemonstrationReport) -> list[Fact]:
         *((move.way, move.costs) for move in report.migrations),
         ("run", f"{report.seconds:.0f} s"),
         *report.example_rows(),
+        *(("not as expected", problem) for problem in report.problems),
     ]

@@ -12,7 +12,6 @@ import typer
 from towpath.cli.output import progress
 from towpath.cli.settings import AsJson
 from towpath.lab.cli.showing import Fact, facts_table, finish, write_report
-from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.lab.demonstration.containers import ContainersReport
@@ -38,36 +37,26 @@ def demo_containers(
     """
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.demonstration.containers import ContainersDemonstration
-    from towpath.lab.topology.reading import read
 
-    described = read(topology)
-    # A mesh of the same description may be up.
-    nodes = [node.model_copy(update={"nats_port": 0, "mqtt_port": 0}) for node in described.nodes]
     with progress(time.monotonic()) as tell:
-        demonstration = ContainersDemonstration(
-            Home((output / "mesh").absolute()),
-            described.model_copy(update={"nodes": nodes}),
-            tell,
-            events,
-            rate,
-            tag,
-            keep,
-        )
+        demonstration = ContainersDemonstration(output, topology, tell, events, rate, tag, keep)
         report = asyncio.run(demonstration.run())
     write_report(output / "report.json", report)
     tables = [facts_table(_facts(report))]
-    finish(report, tables, f"report.json to {output}", as_json=as_json, clean=report.clean)
+    finish(report, tables, f"report.json and journals to {output}", as_json=as_json, clean=report.clean)
 
 
 def _facts(report: ContainersReport) -> list[Fact]:
     main, left = report.main, report.evacuation
+    moves = [*main.migrations, *([left.move] if left.move else [])]
+    lost = "not killed" if left.lost_after_s is None else f"{left.lost_after_s:.1f} s after the migration"
     return [
         ("containers up and healthy", f"{report.up_s:.0f} s"),
         ("events", f"{main.events:,} at {main.events_per_s:,.0f}/s"),
         ("results", f"{main.results:,} of {main.expected_results:,} expected"),
         ("of them", main.in_three),
-        *((move.way, move.costs) for move in (*main.migrations, left.move)),
-        (f"{left.move.source} killed", f"{left.lost_after_s:.1f} s after the migration"),
+        *((move.way, move.costs) for move in moves),
+        (f"{left.move.source} killed" if left.move else "the site to be killed", lost),
         ("results of the job that left", f"{left.results:,} of {left.expected_results:,} expected"),
         ("of them after the kill", f"{left.results_afterwards:,}"),
         ("of them", left.in_three),
@@ -75,4 +64,5 @@ def _facts(report: ContainersReport) -> list[Fact]:
         ("run", f"{report.seconds:.0f} s"),
         *main.example_rows(),
         *left.example_rows(),
+        *(("not as expected", problem) for problem in (*main.problems, *left.problems)),
     ]

@@ -77,7 +77,7 @@ def demo_faults(
         counted = asyncio.run(_word_count(output, counting))
     if only is not Experiment.WORD_COUNT:
         moving = handover.HandoverOptions(per_airport=events, step_s=step / 2)
-        moved = asyncio.run(_handover(Home((output / "faults-mesh").absolute()), moving, keep))
+        moved = asyncio.run(_handover(output, moving, keep))
     report = FaultsReport(
         seconds=round(time.monotonic() - begun, 1),
         load_before=load_before,
@@ -121,13 +121,14 @@ def _cleared(home: Home) -> Iterator[Home]:
         lifecycle.down(home)
 
 
-async def _handover(home: Home, options: handover.HandoverOptions, keep: bool) -> handover.HandoverOutcome:
+async def _handover(output: Path, options: handover.HandoverOptions, keep: bool) -> handover.HandoverOutcome:
     from towpath.lab.demonstration.faults import handover
     from towpath.lab.demonstration.pipeline import SITES
     from towpath.lab.harness.stage import small_mesh
 
+    home = Home((output / "faults-mesh").absolute())
     async with told_stage(home, small_mesh(SITES, emulate_links=False), keep=keep) as (stage, tell):
-        return await handover.run_handover(stage, options, tell)
+        return await handover.run_handover(stage, options, output / "faults-handover", tell)
 
 
 def _write(output: Path, report: FaultsReport, moved: handover.HandoverOutcome | None) -> Iterator[Path]:
@@ -189,6 +190,7 @@ def _moved(report: HandoverReport) -> Iterator[Fact]:
     yield "delays", _acted(report.delays)
     yield from ((move.way, move.costs) for move in found.migrations)
     yield from found.example_rows()
+    yield from (("not as expected", problem) for problem in found.problems)
 
 
 def _acted(counts: dict[str, int]) -> str:

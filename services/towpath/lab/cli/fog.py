@@ -180,13 +180,14 @@ async def _run(
     """On what is up, or on what is brought up for it."""
     from towpath.lab.emulation.project import Project
     from towpath.lab.scenarios.playing import own_emulation, play_on, standing_emulation
+    from towpath.lab.topology.reading import read
 
     topology = play.scenario.mesh.topology or ""
     standing = await asyncio.to_thread(Project(home).standing) is not None
     ground = (
         standing_emulation(home, topology)
         if standing
-        else own_emulation(home, topology, tell, artefact_root=root)
+        else own_emulation(home, read(topology), tell, artefact_root=root)
     )
     async with ground as up:
         tell(f"{play.scenario.name}, seed {play.seed} …")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from towpath.contracts.commands import OperationView, StrategyName
-from towpath.lab.demonstration import run
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.metrics import Metric
+from towpath.contracts.scenario import Collection, Scenario, Step
 from towpath.lab.demonstration.faults.batches import batches_of
-from towpath.lab.demonstration.faults.injection import Injection, injection
+from towpath.lab.demonstration.faults.injection import marks_in
 from towpath.lab.demonstration.faults.report import Batch, HandoverReport, MigrationStep
-from towpath.lab.demonstration.faults.rules import batch_metrics, slow_site
-from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB
+from towpath.lab.demonstration.faults.rules import METRICS, SLOW, batch_metrics, slow_site
+from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB, edge_of
+from towpath.lab.demonstration.run import Outcome, demonstrate
+from towpath.lab.demonstration.scenario import DemonstrationOptions, has_moved, moving_scenario
+from towpath.lab.harness.journal import Entry, of
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.stage import Say, Stage
 
-SOURCE = MOVING_JOB.rsplit("-", 1)[1]
+SOURCE = edge_of(MOVING_JOB)
 CONFIRMED = "confirmed"
 
 
@@ -34,33 +39,16 @@ class HandoverOptions:
     """Seconds between one rule and the next, and between them and the handover."""
     move_at: float = 0.25
     """Share of the events after which the first rule is loaded."""
-    trigger_s: float = 3.0
 
-
-@dataclass
-class SlowedMove(run.Demonstration):
-    """A demonstration whose sites are slow while its job moves."""
-
-    injected: Injection | None = None
-    faults: HandoverOptions = field(default_factory=HandoverOptions)
-    moves: list[OperationView] = field(default_factory=list)
-
-    async def migrate(self, job: str, to: str) -> OperationView:
-        """Slow source and target down, move the job, and end the delays. Raises `TowpathError`."""
-        assert self.injected is not None
-        faults = self.faults
-        rules = {site: slow_site(site, job, faults.every, faults.delay_ms) for site in (SOURCE, to)}
-        for site, rule in rules.items():
-            self.say(f"slowing {site} down")
-            await self.injected.rules.load([rule])
-            await asyncio.sleep(faults.step_s)
-        view = await super().migrate(job, to)
-        self.moves.append(view)
-        for site, rule in rules.items():
-            await asyncio.sleep(faults.step_s)
-            self.say(f"{site} is as fast as before")
-            await self.injected.rules.unload([rule.name])
-        return view
+    @property
+    def demonstration(self) -> DemonstrationOptions:
+        """The size of the demonstration that is slowed down."""
+        return DemonstrationOptions(
+            per_airport=self.per_airport,
+            rate=self.rate,
+            strategy=StrategyName.HANDOVER,
+            move_at=(self.move_at,),
+        )
 
 
 @dataclass(frozen=True)
@@ -73,34 +61,43 @@ class HandoverOutcome:
     """Site → micro-batches of the moving job there."""
 
 
-async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> HandoverOutcome:
-    """Run the experiment on a mesh that is up. Raises `TowpathError` if a command is refused or fails."""
-    size = run.DemonstrationOptions(
-        per_airport=options.per_airport,
-        rate=options.rate,
-        strategy=StrategyName.HANDOVER,
-        move_at=(options.move_at,),
-        trigger_s=options.trigger_s,
-    )
-    async with injection(stage) as injected:
-        await injected.rules.load([batch_metrics(MOVING_JOB)])
-        demonstration = SlowedMove(stage, size, say, injected=injected, faults=options)
-        outcome = await demonstration.run()
-    report = HandoverReport(
+def slowed_scenario(options: HandoverOptions) -> Scenario:
+    """Return the demonstration with source and target slowed down before its job moves, until it has."""
+    scenario = moving_scenario(options.demonstration)
+    [move] = scenario.timeline
+    begin, step_s = options.demonstration.moment(options.move_at), options.step_s
+    rules = [slow_site(site, MOVING_JOB, options.every, options.delay_ms) for site in (SOURCE, CLOUD)]
+    timeline = [
+        Step(at=0.0, load=[batch_metrics(MOVING_JOB)]),
+        *(Step(at=begin + n * step_s, load=[rule]) for n, rule in enumerate(rules)),
+        move.model_copy(update={"at": begin + len(rules) * step_s}),
+    ]
+    for number, rule in enumerate(rules, 1):
+        moved = has_moved(MOVING_JOB, begin + len(rules) * step_s, number * step_s)
+        timeline.append(Step(on=moved, unload=[rule.name]))
+    collect = Collection(metrics=[*METRICS], results=scenario.collect.results)
+    return scenario.model_copy(update={"timeline": timeline, "collect": collect})
+
+
+async def run_handover(stage: Stage, options: HandoverOptions, output: Path, say: Say) -> HandoverOutcome:
+    """Run the experiment on a mesh that is up; `output` gets its journal. Raises `TowpathError`."""
+    outcome = await demonstrate(stage, options.demonstration, slowed_scenario(options), output, say)
+    metrics = [Metric.model_validate(_fields(line)) for line in of(outcome.played.lines, Entry.METRIC)]
+    batches = {site: batches_of(m for m in metrics if m.site == site) for site in (SOURCE, CLOUD)}
+    return HandoverOutcome(_report(options, outcome), outcome.moving, batches)
+
+
+def _report(options: HandoverOptions, outcome: Outcome) -> HandoverReport:
+    journal = [entry for facts in outcome.moves for entry in facts.view.journal]
+    return HandoverReport(
         every=options.every,
         delay_ms=options.delay_ms,
-        marks=injected.marks,
-        steps=[
-            MigrationStep(name=entry.step, at=entry.at.timestamp())
-            for view in demonstration.moves
-            for entry in view.journal
-            if entry.phase == CONFIRMED
-        ],
-        delays=injected.delays,
+        marks=marks_in(outcome.played.lines),
+        steps=[MigrationStep(name=e.step, at=e.at.timestamp()) for e in journal if e.phase == CONFIRMED],
+        delays={r.rule: r.acted for r in outcome.played.report.rules if r.rule.startswith(SLOW)},
         pipeline=outcome.report,
     )
-    batches = {
-        site: batches_of(metric for metric in injected.metrics if metric.site == site)
-        for site in (SOURCE, CLOUD)
-    }
-    return HandoverOutcome(report, outcome.moving, batches)
+
+
+def _fields(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name in Metric.model_fields}

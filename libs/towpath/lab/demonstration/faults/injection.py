@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults.report import Mark
 from towpath.lab.demonstration.faults.rules import SLOW
 from towpath.lab.harness.held_rules import HeldRules
-from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal, of
 from towpath.lab.harness.stage import Stage
 
 
@@ -25,17 +26,22 @@ class Injection:
     @property
     def marks(self) -> list[Mark]:
         """The moments when rules that slow something down were loaded and unloaded."""
-        return [
-            Mark(at=line["at"], rule=rule, what=rule.rpartition("-")[2], loaded=line["kind"] == Entry.LOADED)
-            for line in self.journal.of(Entry.LOADED, Entry.UNLOADED)
-            for rule in line["rules"]
-            if rule.startswith(SLOW)
-        ]
+        return marks_in(self.journal.lines)
 
     @property
     def delays(self) -> dict[str, int]:
         """For each rule that slows something down, how often it has acted, as last heard."""
         return {name: count.acted for name, count in self.rules.counts.items() if name.startswith(SLOW)}
+
+
+def marks_in(lines: list[dict[str, Any]]) -> list[Mark]:
+    """Return when, by a journal, rules that slow something down were loaded and unloaded."""
+    return [
+        Mark(at=line["at"], rule=rule, what=rule.rpartition("-")[2], loaded=line["kind"] == Entry.LOADED)
+        for line in of(lines, Entry.LOADED, Entry.UNLOADED)
+        for rule in line["rules"]
+        if rule.startswith(SLOW)
+    ]
 
 
 @asynccontextmanager

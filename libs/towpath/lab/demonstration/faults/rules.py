@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towpath.contracts.faults import AtPoint, DataPoint, Rule, RuleAction, Where
 
-PROCESSING, SCHEDULING, TOTAL, SIZE = (
+METRICS = PROCESSING, SCHEDULING, TOTAL, SIZE = (
     "batch_processing_s",
     "batch_scheduling_s",
     "batch_total_s",

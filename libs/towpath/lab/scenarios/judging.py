@@ -1,0 +1,82 @@
+"""Judge the jobs of a run: wait until they are in order and drained, then compare them with the truth."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from towpath.contracts.errors import TowpathError
+from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.judge import disorder_s, unstored
+from towpath.lab.harness.load import Device
+from towpath.lab.harness.observer import ObservedJob
+from towpath.lab.harness.report import Judgement
+from towpath.lab.harness.stage import Stage
+from towpath.lab.scenarios.sampler import Sampler
+
+SETTLE_S = 60.0
+"""Seconds after the load's end for everything to run, and one site to own each job."""
+
+DRAIN_S = 40.0
+SURPLUS_S = 0.8
+"""Seconds in which a surplus result shows up after the last expected one."""
+
+
+@dataclass
+class Judging:
+    """The verdicts of one run, after its load."""
+
+    stage: Stage
+    in_order: bool
+    """True if results must come in order."""
+    journal: Journal
+    verdicts: dict[str, Judgement] = field(default_factory=dict)
+    """By job."""
+    unsettled: list[str] = field(default_factory=list)
+    """Why the mesh is not in order."""
+    problems: list[str] = field(default_factory=list)
+    """Faults of inputs."""
+
+    async def judge(self, sampler: Sampler) -> None:
+        """Judge all jobs that can be judged, each after those whose results it reads.
+
+        Raises `TowpathError` when an input cannot be read.
+        """
+        jobs = [job for job in sampler.upstream_first() if not job.changed]
+        await asyncio.gather(*(self._settled(job) for job in jobs))
+        for job in jobs:
+            await self._judge(job)
+        for device in sampler.devices:
+            await self._compare_input(device, jobs)
+
+    async def _settled(self, job: ObservedJob) -> None:
+        try:
+            await self.stage.until_settled(job.name, SETTLE_S)
+        except TowpathError as error:
+            self.unsettled.append(error.detail.message)
+
+    async def _judge(self, job: ObservedJob) -> None:
+        await job.drained(DRAIN_S)
+        if not job.judged:
+            return
+        await asyncio.sleep(SURPLUS_S)
+        verdict = await job.verdict(in_order=self.in_order)
+        job.look()
+        judgement = Judgement.of(verdict, job.rejected)
+        self.verdicts[job.name] = judgement
+        self.journal.add(Entry.VERDICT, job=job.name, **judgement.model_dump(mode="json"))
+        # In a thread, like all that takes seconds: subscribers share the event loop.
+        late = await asyncio.to_thread(disorder_s, job.spec, job.inputs)
+        if late > 0:
+            self.problems.append(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
+
+    async def _compare_input(self, device: Device, jobs: list[ObservedJob]) -> None:
+        """Compare what a device's broker has acknowledged with what the input of a job holds."""
+        name = f"{device.load.site}/{device.load.topic}"
+        read = (each for job in jobs if job.since <= device.begun_at for each in job.inputs)
+        stored = next((each for each in read if each.name == name), None)
+        missing = [] if stored is None else await asyncio.to_thread(unstored, device.sent, stored)
+        if missing:
+            example = missing[0].decode(errors="replace")
+            count = f"{len(missing)} acknowledged events of {name} are not stored"
+            self.problems.append(f"{count}, e.g. {example}")

@@ -1,0 +1,86 @@
+"""Migrations of a timeline that are requested again until one completes."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from towpath.contracts.commands import MigrateJob, OperationState, OperationView, ShowOperation
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.scenario import Step
+from towpath.lab.scenarios import commands
+from towpath.lab.scenarios.commands import Commands
+
+AT = "2026-01-01T00:00:00Z"
+
+
+class ScriptedCoordinator:
+    """Answers each migration with the next entry: a refusal, or the state in which it ends."""
+
+    def __init__(self, *script: ErrorCode | OperationState) -> None:
+        self.script = list(script)
+        self.states: dict[str, OperationState] = {}
+
+    async def send(self, command: MigrateJob, *, attempt_s: float) -> Any:
+        entry = self.script.pop(0)
+        if isinstance(entry, ErrorCode):
+            raise TowpathError(entry, "not now")
+        operation = f"m{len(self.states) + 1}"
+        self.states[operation] = entry
+        return SimpleNamespace(operation=operation)
+
+    async def request(self, command: ShowOperation, **_: Any) -> OperationView:
+        return OperationView.model_validate(
+            {
+                "operation": command.operation,
+                "kind": "migrate",
+                "job": "j",
+                "state": self.states[command.operation],
+                "begun_at": AT,
+            }
+        )
+
+
+def commands_to(coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    monkeypatch.setattr(commands, "AGAIN_S", 0.0)
+    stage: Any = SimpleNamespace(bus=coordinator)
+    nothing: Any = None
+    return Commands(stage, coordinator, nothing, nothing, AsyncExitStack())  # type: ignore[arg-type]
+
+
+def move(**more: Any) -> Step:
+    return Step.model_validate({"at": 0, "migrate": {"job": "j", "to": "cloud", **more}})
+
+
+async def test_migration_when_refused_and_rolled_back_then_is_requested_until_one_completes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = (ErrorCode.SITE_DOWN, OperationState.ROLLED_BACK, ErrorCode.BUSY, OperationState.COMPLETED)
+    found = commands_to(ScriptedCoordinator(*states), monkeypatch)
+
+    await found.carry_out(move(retry_within_s=60))
+
+    assert [operation for operation, _ in found.moves] == ["m2"]
+
+
+@pytest.mark.parametrize("end", [ErrorCode.ALREADY_THERE, OperationState.NEEDS_OPERATOR])
+async def test_migration_when_another_try_cannot_help_then_the_step_fails(
+    monkeypatch: pytest.MonkeyPatch, end: ErrorCode | OperationState
+) -> None:
+    found = commands_to(ScriptedCoordinator(end), monkeypatch)
+
+    with pytest.raises(TowpathError):
+        await found.carry_out(move(retry_within_s=60))
+
+
+async def test_migration_when_it_is_not_retried_then_its_end_is_not_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = commands_to(ScriptedCoordinator(OperationState.RUNNING), monkeypatch)
+
+    await found.carry_out(move())
+
+    assert [operation for operation, _ in found.moves] == ["m1"]
