@@ -40,7 +40,7 @@ Open event streams end at once, except for clients that do not read."""
 
 async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
     """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
-    async with at_hub(settings, "api", stop) as bus:
+    async with at_hub(settings, stop) as bus:
         if bus is None:
             return
         runner = web.AppRunner(

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.proxy import LinkRoute
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
+from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class LinkSettings:
+class LinkSettings(HubSettings):
     """Where the links begin and end, and where their commands come from."""
 
-    hub_url: str
-    hub_user: str
-    hub_password: str
+    service = "links"
+
     routes: dict[str, tuple[LinkRoute, ...]]
     """Site → what its link leads to: the hub, and Redis."""
-    record: Path
-    """File that keeps the conditions, for a process that follows this one."""
+
+    @property
+    def record(self) -> Path:
+        """File that keeps the conditions, for a process that follows this one."""
+        return self.home.root / "links.json"
 
     @classmethod
-    def from_home(cls, home: Path) -> LinkSettings:
-        """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
-        mesh = MeshState.load(Home(home))
+    def credential(cls, mesh: MeshState) -> Credential:
+        """See `HubSettings.credential`. Raises `TowpathError` (not allowed) without emulated links."""
         if not mesh.spec.emulate_links:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
@@ -35,20 +39,19 @@ class LinkSettings:
                 value=False,
                 allowed="true",
             )
-        login = mesh.login("links")
+        return super().credential(mesh)
+
+    @classmethod
+    def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
+        """Return the routes of all sites."""
         hub = mesh.hub_host.strip("[]"), mesh.leaf_port
         redis = mesh.redis_host.strip("[]"), mesh.redis_port
         listen = mesh.spec.listen
-        return cls(
-            hub_url=mesh.hub_url,
-            hub_user=login.user,
-            hub_password=login.password,
-            routes={
-                site: (
-                    LinkRoute((listen, access.link_port), hub),
-                    LinkRoute((listen, access.link_redis_port), redis),
-                )
-                for site, access in mesh.sites.items()
-            },
-            record=home / "links.json",
-        )
+        routes = {
+            site: (
+                LinkRoute((listen, access.link_port), hub),
+                LinkRoute((listen, access.link_redis_port), redis),
+            )
+            for site, access in mesh.sites.items()
+        }
+        return {"routes": routes}
