@@ -10,12 +10,10 @@ from aiohttp import web
 from towpath.api.admission import Admission, accept
 from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.commands import CommandRoutes
-from towpath.api.handlers.events import EventRoutes
+from towpath.api.handlers.events import EventRoutes, LiveRoutes
 from towpath.api.handlers.itself import ServiceRoutes
-from towpath.api.handlers.jobs import JobRoutes
-from towpath.api.handlers.live import LiveRoutes
+from towpath.api.handlers.jobs import JobRoutes, MigrationRoutes
 from towpath.api.handlers.metrics import MetricRoutes
-from towpath.api.handlers.migrations import MigrationRoutes
 from towpath.api.handlers.page import PageRoutes
 from towpath.api.handlers.pipelines import PipelineRoutes
 from towpath.api.problems import problems
