@@ -11,6 +11,7 @@ from rich.table import Table
 from towpath.cli.output import clock, table_of
 from towpath.contracts.metrics import Series
 from towpath.contracts.metrics_table import MetricDefinition
+from towpath.telemetry.selection import unit_in_words
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -66,8 +67,7 @@ def quantity(value: float, unit: str) -> str:
     if unit == "s" and value:
         size, name = next((s for s in _SECONDS if abs(value) >= s[0]), _SECONDS[-1])
         return f"{_number(value / size)} {name}"
-    thing = {"1": ""}.get(unit, unit.replace("{", "").replace("}", "s"))
-    return f"{_number(value)} {thing}".rstrip()
+    return f"{_number(value)} {unit_in_words(unit)}".rstrip()
 
 
 def _bytes(value: float) -> str:
