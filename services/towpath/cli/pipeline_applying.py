@@ -56,7 +56,8 @@ async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, a
     else:
         print_outcome(view)
     if view.state is ApplyState.FAILED:
-        raise TowpathError(ErrorCode.FAILED, _advice(view))
+        problem = f"version {view.version} of {view.pipeline} is not complete: {view.note}"
+        raise TowpathError(ErrorCode.FAILED, problem)
 
 
 async def _followed(bus: Bus, command: Change, *, wait: bool, within_s: float, tell: bool) -> ApplyView:
@@ -136,7 +137,7 @@ def print_outcome(view: ApplyView) -> None:
             what(c.change),
             c.state,
             None if c.took_s is None else f"{c.took_s:.2f} s",
-            _why(c.error),
+            None if c.error is None else c.error.one_line(),
         )
         for c in touched
     ]
@@ -147,12 +148,3 @@ def print_outcome(view: ApplyView) -> None:
     print(f"{view.pipeline} version {view.version} {view.state}, {kept} job(s) untouched{note}")
     if view.state is ApplyState.RUNNING:
         say(f"follow it with: towpath pipeline show {view.pipeline}")
-
-
-def _why(error: object) -> str | None:
-    one_line = getattr(error, "one_line", None)
-    return None if one_line is None else str(one_line())
-
-
-def _advice(view: ApplyView) -> str:
-    return f"version {view.version} of {view.pipeline} is not complete: {view.note}"
