@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from towpath.contracts.traces import Span
 from towpath.protocols.table import strategies
-from towpath.telemetry.trace_tree import BATCH
+
+BATCH = "batch"
+"""Name of micro-batches' spans, before a number. They show Spark's work and come from the engine."""
 
 Edge = tuple[str, str]
 """Work of the first service that led to work of the second, in another process. Micro-batches count as a
@@ -36,3 +41,21 @@ MICRO_BATCHES: Edge = ("engine", BATCH)
 def asked_by(client: str) -> Edge:
     """Return the first edge of a migration's trace, for the client `cli` or `api`."""
     return (client, "coordinator")
+
+
+def crossings(spans: Sequence[Span]) -> set[Edge]:
+    """Return pairs of services where work of the first led to work of the second, in another process.
+
+    The micro-batches of an engine count as a service of their own here, `BATCH`.
+    """
+    by_id = {span.span: span for span in spans}
+    pairs = ((by_id.get(span.parent or ""), span) for span in spans)
+    return {
+        (_service(parent), _service(child))
+        for parent, child in pairs
+        if parent is not None and (_service(parent), parent.site) != (_service(child), child.site)
+    }
+
+
+def _service(span: Span) -> str:
+    return BATCH if span.name.startswith(f"{BATCH} ") else span.service

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from towpath.api.settings import ApiSettings
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
+from towpath.mesh.home import Home
 
 TOKEN = "t0ken"
 Answering = Callable[[Any], Model]
@@ -62,7 +64,7 @@ class Trial:
 
 @asynccontextmanager
 async def running_api() -> AsyncIterator[Trial]:
-    settings = ApiSettings("nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
+    settings = ApiSettings(Home(Path("nowhere")), "nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
     coordinator = StandIn()
     made = application(settings, cast("Bus", coordinator), asyncio.Event())
     async with TestClient(TestServer(made)) as client:

@@ -18,9 +18,10 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.contracts.traces import Span, Trace
 from towpath.protocols.strategies.handover import HANDOVER
-from towpath.reports.facts import MigrationFacts, ReadSeries, unit_of
+from towpath.reports.facts import MigrationFacts, ReadSeries
 
 BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TOOK_S = 12.0
@@ -72,7 +73,9 @@ def series(metric: str, site: str, begin: float, end: float, value: float, job: 
     """Return values every two seconds, from `begin` seconds after the migration's begin on."""
     moments = range(int(begin), int(end), 2)
     points = [(BEGUN.timestamp() + at, value + math.sin(at)) for at in moments]
-    return Series(site=site, entity=f"job:{job}", metric=metric, unit=unit_of(metric), points=points)
+    return Series(
+        site=site, entity=f"job:{job}", metric=metric, unit=METRICS_BY_NAME[metric].unit, points=points
+    )
 
 
 def measured(**changes: Any) -> ReadSeries:

@@ -13,7 +13,7 @@ from running.docker_double import DockerDouble
 from running.waiting import WITHIN_S
 from towpath.agent import containment
 from towpath.agent.containment import Containment
-from towpath.cli.container_sites import check_container_sites
+from towpath.cli.mesh import check_container_sites
 from towpath.containers import images
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ContainerLimits, JobContainer

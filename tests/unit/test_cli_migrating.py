@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED
-from towpath.cli.journals import journal_rows, print_operation, short
+from towpath.cli.journals import journal_rows, print_operation
+from towpath.cli.output import shortened
 from towpath.contracts.commands import (
     JournalEntry,
     MigrationFigures,
@@ -22,6 +23,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.reports.costs import cost_rows
+from towpath.reports.steps import told
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 FORECAST = MigrationForecast(
@@ -149,10 +151,11 @@ def test_operation_when_printed_then_tells_route_reason_and_basis(capsys: pytest
 
 
 def test_detail_when_long_then_fits_a_line_and_leaves_out_what_is_empty() -> None:
-    text = short({"serials": {f"jfk/topic-{n}": n for n in range(50)}, "amended": [], "position": None})
+    detail = {"serials": {f"jfk/topic-{n}": n for n in range(50)}, "amended": [], "position": None}
+    text = shortened(told(detail))
     assert len(text) == 90
     assert text.endswith("…")
-    assert short({"amended": [], "position": None, "compared": 0}) == "compared=0"
+    assert shortened(told({"amended": [], "position": None, "compared": 0})) == "compared=0"
 
 
 @pytest.mark.parametrize(

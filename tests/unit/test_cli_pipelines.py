@@ -15,7 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from towpath.cli import connection, pipeline_applying, pipeline_options, pipelines
+from towpath.cli import connection, pipeline_applying, pipeline_files, pipeline_options, pipelines
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED
 from towpath.cli.pipeline_progress import ApplyProgress
@@ -120,8 +120,7 @@ class FakeBus:
     def __init__(self, answers: Answers) -> None:
         self.answers: Answers = {ListSites: SITES, **answers}
         self.sent: list[Command[Any]] = []
-        self.handlers: dict[str, Callable[[Any], Awaitable[None]]] = {}
-        self.connection = self
+        self.handlers: dict[type[Event], Callable[[Any], Awaitable[None]]] = {}
 
     async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float = 0.0) -> Any:
         self.sent.append(command)
@@ -131,26 +130,16 @@ class FakeBus:
             raise answer
         return answer
 
-    async def subscribe(self, subject: str, cb: Callable[[Any], Awaitable[None]]) -> Any:
-        self.handlers[subject] = cb
-        return self
-
-    async def unsubscribe(self) -> None:
-        return
+    async def subscribe(
+        self, kind: type[Event], handle: Callable[[Any], Awaitable[None]], **fixed: str
+    ) -> None:
+        assert fixed.keys() <= {"pipeline"}
+        self.handlers[kind] = handle
 
     async def tell(self, event: Event) -> None:
         """Deliver an event to the subscribers of its kind."""
-        for subject, handle in [*self.handlers.items()]:
-            if (
-                subject.rsplit(".", 1)[-1] == event.verb()
-                and subject.split(".")[3] == event.subject.split(".")[3]
-            ):
-                await handle(_Message(event.to_bytes()))
-
-
-class _Message:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+        if type(event) in self.handlers:
+            await self.handlers[type(event)](event)
 
 
 class Mesh:
@@ -164,7 +153,7 @@ class Mesh:
         async def opened(_: object, **__: object) -> AsyncIterator[FakeBus]:
             yield self.bus
 
-        for module in (connection, pipelines, pipeline_options):
+        for module in (connection, pipelines, pipeline_files, pipeline_options):
             monkeypatch.setattr(module, "open_bus", opened)
         monkeypatch.setattr(pipeline_applying, "LOOK_EVERY_S", 0.01)
 
@@ -555,7 +544,7 @@ def test_command_when_no_mesh_runs_then_one_line_says_to_start_one(
     assert result.stderr.count("\n") == 1
 
 
-def test_progress_when_events_come_then_shows_states_and_the_step_under_way() -> None:
+async def test_progress_when_events_come_then_shows_states_and_the_step_under_way() -> None:
     progress = ApplyProgress(in_lines=False)
     running = JobApplied(
         pipeline="delays", apply="a1", job="late", actions=MOVE.actions, state=ChangeState.RUNNING
@@ -563,9 +552,9 @@ def test_progress_when_events_come_then_shows_states_and_the_step_under_way() ->
     other = running.model_copy(update={"apply": "a0", "state": ChangeState.FAILED})
     progress.see(RUNNING)
     assert cells(progress) == [["late", "change, move jfk → cloud", "", "waiting", ""]]
-    progress.on_job(running)
-    progress.on_job(other)
-    progress.on_step(StepDone(operation="o1", job="late", step="ship-checkpoint", phase="confirmed"))
+    await progress.on_job(running)
+    await progress.on_job(other)
+    await progress.on_step(StepDone(operation="o1", job="late", step="ship-checkpoint", phase="confirmed"))
     assert cells(progress)[0][3:] == ["running", "ship-checkpoint confirmed"]
     assert "0 of 1 changes done" in str(progress.render().title)
     progress.see(DONE)

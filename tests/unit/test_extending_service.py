@@ -65,7 +65,7 @@ async def test_service_of_the_page_when_heartbeats_come_then_logs_how_many_sites
 
     @asynccontextmanager
     async def at_hub(*of: Any) -> AsyncIterator[Any]:
-        assert of == (settings, NAME, stop)
+        assert of == (settings, stop)
         yield SimpleNamespace(subscribe=subscribe)
 
     monkeypatch.setattr(app, "at_hub", at_hub)

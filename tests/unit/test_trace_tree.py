@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from running.edges import EDGES, MICRO_BATCHES, asked_by
+from running.edges import EDGES, MICRO_BATCHES, asked_by, crossings
 from towpath.cli.waterfall import BAR_WIDTH, bar, waterfall
 from towpath.collector.traces import is_of_event, summary
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.traces import Span
 from towpath.protocols.spans import operation_span
 from towpath.telemetry.shipping import UNFINISHED
-from towpath.telemetry.trace_tree import crossings, in_tree, merged, orphans
+from towpath.telemetry.trace_tree import in_tree, merged, orphans
 from towpath.telemetry.tracing import span_of, trace_of
 
 TRACE = trace_of("t")

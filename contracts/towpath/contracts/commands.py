@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import SiteStatus
@@ -228,6 +229,13 @@ class JobList(Model):
     """All jobs, by name."""
 
     jobs: list[JobView]
+
+    def named(self, name: str, *, field: str = "job") -> JobView:
+        """Return a job. Raises `TowpathError` (unknown job) about the request's `field`."""
+        for job in self.jobs:
+            if job.spec.name == name:
+                return job
+        raise TowpathError.unknown("job", name, [job.spec.name for job in self.jobs], field=field)
 
 
 class ListJobs(Command[JobList]):

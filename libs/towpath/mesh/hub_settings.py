@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -37,4 +37,15 @@ class HubSettings:
         home = Home(root)
         mesh = MeshState.load(home)
         user = cls.credential(mesh)
-        return cls(home=home, hub_url=mesh.hub_url, hub_user=user.user, hub_password=user.password)
+        return cls(
+            home=home,
+            hub_url=mesh.hub_url,
+            hub_user=user.user,
+            hub_password=user.password,
+            **cls.own_fields(home, mesh),
+        )
+
+    @classmethod
+    def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
+        """Return the fields that only this service's settings have. Raises `TowpathError`."""
+        return {}

@@ -9,37 +9,19 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.hooks.extension import watch
+from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.liveness import showing_life
 from towpath.tasks import end
 from towpath.telemetry.logs import start_logging
 from towpath.telemetry.tracing import start_tracing
 
 Settings = TypeVar("Settings")
-
-
-class HubAccess(Protocol):
-    """Settings with the address of the hub, and the service's user there."""
-
-    @property
-    def hub_url(self) -> str:
-        """Address of the hub."""
-        ...
-
-    @property
-    def hub_user(self) -> str:
-        """User of the service at the hub."""
-        ...
-
-    @property
-    def hub_password(self) -> str:
-        """Password of that user."""
-        ...
 
 
 def run_service(
@@ -67,23 +49,23 @@ def run_service(
 
 
 @asynccontextmanager
-async def at_hub(settings: HubAccess, name: str, stop: asyncio.Event) -> AsyncIterator[Bus | None]:
+async def at_hub(settings: HubSettings, stop: asyncio.Event) -> AsyncIterator[Bus | None]:
     """Connect a service to the hub; None if `stop` was set before it was connected.
 
     The service's spans leave over this connection, and its health check passes while it is connected.
     """
-    connection = await _connected(settings, name, stop)
+    connection = await _connected(settings, stop)
     if connection is None:
         yield None
         return
     async with connection as bus, showing_life(bus):
-        bus.ship(start_tracing(name, HUB_SCOPE))
+        bus.ship(start_tracing(settings.service, HUB_SCOPE))
         yield bus
 
 
-async def _connected(settings: HubAccess, name: str, stop: asyncio.Event) -> Bus | None:
+async def _connected(settings: HubSettings, stop: asyncio.Event) -> Bus | None:
     connecting = asyncio.create_task(
-        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=name)
+        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=settings.service)
     )
     stopping = asyncio.create_task(stop.wait())
     try:

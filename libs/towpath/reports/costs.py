@@ -8,8 +8,12 @@ from towpath.protocols.table import strategies
 
 def headline(view: OperationView) -> str:
     """Return one line: the operation, its job, and its state."""
-    route = f" from {view.source} to {view.target}" if view.source and view.target else ""
-    return f"{view.kind} {view.job}{route}: {view.state.replace('_', ' ')}"
+    return f"{view.kind} {view.job}{route(view)}: {view.state.replace('_', ' ')}"
+
+
+def route(view: OperationView) -> str:
+    """Return ` from jfk to cloud` for an operation that moves a job. Empty for any other."""
+    return f" from {view.source} to {view.target}" if view.source and view.target else ""
 
 
 def choice_line(forecast: MigrationForecast) -> str:

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from towpath.contracts.commands import OperationState, OperationView
 from towpath.reports.curves import Interval, figures, mark, name_curves, plot, quantity
 from towpath.reports.drawing import QUIET, drawn, illustration
-from towpath.reports.facts import Curve, ReadSeries, unit_of
+from towpath.reports.facts import Curve, ReadSeries
 from towpath.reports.steps import TakenStep
+from towpath.telemetry.selection import unit_in_words, unit_of
 
 APART = 0.025
 """Part of the picture's width. Steps that begin closer together share one number."""
@@ -40,8 +41,7 @@ def course_picture(
 ) -> Element | None:
     """Draw all measurements. None if there are none."""
     entity = f"job:{view.job}"
-    found = [(row, measured.by_site(row.metric, entity)) for row in ROWS]
-    rows = [(row, curves) for row, curves in found if curves]
+    rows = [(row, curves) for row in ROWS if (curves := measured.by_site(row.metric, entity))]
     if not rows:
         return None
     sites = [site for site in (view.source, view.target) if site]
@@ -67,7 +67,7 @@ def missing_rows(view: OperationView, measured: ReadSeries) -> list[str]:
 def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Interval) -> str:
     """Describe a row's curves before, while and after the job moved."""
     owner = view.target if view.state is OperationState.COMPLETED else view.source
-    unit = unit_of(row.metric)
+    unit = unit_in_words(unit_of(row.metric))
     parts: list[str] = []
     if (before := figures(curves.get(view.source or "", []), end=during.begin)) is not None:
         parts.append(f"{quantity(before.mean, unit)} on average at {view.source} before")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +17,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from towpath.reports.markup import element
 
@@ -70,6 +71,20 @@ def beside(axis: Axes, at: float, row: float, text: str, size: float = 8) -> Non
     """Write text to the right of a bar that ends at `at`."""
     offset = {"xytext": (3, 0), "textcoords": "offset points"}
     axis.annotate(text, (at, row), va="center", fontsize=size, annotation_clip=False, **offset)
+
+
+def frame_bars(
+    figure: Figure, axis: Axes, bars: int, length: float, names: Sequence[str], since: str
+) -> None:
+    """Frame bars over `length` seconds, one below the other, and name their colours in a legend."""
+    axis.set_ylim(bars - 0.4, -0.6)
+    axis.set_xlim(0, length * 1.12)
+    axis.set_xlabel(f"seconds since {since}")
+    axis.grid(axis="x", color=LINE, lw=0.5)
+    axis.set_axisbelow(True)
+    handles = [Patch(color=colour(position), label=name) for position, name in enumerate(names)]
+    figure.legend(handles=handles, loc="upper right", frameon=False, ncols=len(names), fontsize=8)
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / figure.get_figheight()))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from towpath.contracts.commands import JobView, OperationView
 from towpath.contracts.metrics import Series
-from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.contracts.pipeline import PipelineVersion, PipelineView
 from towpath.contracts.traces import Trace
 
@@ -44,13 +43,6 @@ class ReadSeries:
             return None
         silent = "; ".join(f"{site} ({why})" for site, why in sorted(self.unreached.items()))
         return f"The measurements of these sites are missing, because they did not answer: {silent}."
-
-
-def unit_of(metric: str) -> str:
-    """Return the unit of a metric as people write it: `{event}/s` becomes `events/s`."""
-    known = METRICS_BY_NAME.get(metric)
-    unit = "" if known is None else known.unit
-    return {"By": "bytes", "1": ""}.get(unit, unit.replace("{", "").replace("}", "s"))
 
 
 @dataclass(frozen=True)

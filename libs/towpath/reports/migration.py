@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from matplotlib.patches import Patch
-
 from towpath.contracts.commands import OperationKind, OperationState, OperationView
 from towpath.contracts.message import now
-from towpath.reports.costs import amount, choice_line, cost_rows, downtime, seconds
+from towpath.reports.costs import amount, choice_line, cost_rows, downtime, route, seconds
 from towpath.reports.course_picture import course_picture, missing_rows
 from towpath.reports.curves import Interval
-from towpath.reports.drawing import FAULT, LINE, QUIET, beside, colour, drawn, illustration
+from towpath.reports.drawing import FAULT, QUIET, beside, colour, drawn, frame_bars, illustration
 from towpath.reports.facts import MigrationFacts
 from towpath.reports.markup import paragraph, section, table
 from towpath.reports.page import page
@@ -43,7 +41,7 @@ def title(view: OperationView) -> str:
 def lead(view: OperationView) -> str:
     """Return one or two sentences about an operation: way, outcome, cost."""
     by = f" by {view.strategy}" if view.strategy else ""
-    text = f"The {_noun(view)} of {view.job}{_way(view)}{by} {OUTCOMES[view.state]}"
+    text = f"The {_noun(view)} of {view.job}{route(view)}{by} {OUTCOMES[view.state]}"
     figures = view.figures
     if figures is None:
         return f"{text}{f' ({view.note})' if view.note else ''}."
@@ -73,10 +71,6 @@ def _idle(downtime_s: float | None) -> str:
 
 def _noun(view: OperationView) -> str:
     return "migration" if view.kind is OperationKind.MIGRATE else str(view.kind)
-
-
-def _way(view: OperationView) -> str:
-    return f" from {view.source} to {view.target}" if view.source and view.target else ""
 
 
 def _costs(view: OperationView) -> list[Element]:
@@ -168,14 +162,7 @@ def steps_picture(view: OperationView, steps: Sequence[TakenStep], until: float,
             axis.barh(position, width, left=begin, height=0.62, color=fill, edgecolor=edge, lw=1.2)
             beside(axis, begin + width, position, _took(step))
         axis.set_yticks(range(len(steps)), [f"{n}. {step.name}" for n, step in enumerate(steps, 1)])
-        axis.set_ylim(len(steps) - 0.4, -0.6)
-        axis.set_xlim(0, length * 1.12)
-        axis.set_xlabel("seconds since the migration was accepted")
-        axis.grid(axis="x", color=LINE, lw=0.5)
-        axis.set_axisbelow(True)
-        handles = [Patch(color=colour(n), label=actor) for n, actor in enumerate(actors)]
-        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=len(actors), fontsize=8)
-        figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / figure.get_figheight()))
+        frame_bars(figure, axis, len(steps), length, actors, "the migration was accepted")
         return illustration(figure, name, alt=_alt(steps), caption=_caption(steps, length))
 
 

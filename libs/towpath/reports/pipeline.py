@@ -13,10 +13,11 @@ from towpath.contracts.pipeline import Action, ApplyState, PipelineSpec
 from towpath.reports.course_picture import ROWS
 from towpath.reports.curves import figures, name_curves, number, plot, quantity
 from towpath.reports.drawing import drawn, illustration
-from towpath.reports.facts import PipelineFacts, ReadSeries, unit_of
+from towpath.reports.facts import PipelineFacts, ReadSeries
 from towpath.reports.graph_picture import graph_picture
 from towpath.reports.markup import Content, element, listed, paragraph, section, table
 from towpath.reports.page import page
+from towpath.telemetry.selection import unit_in_words, unit_of
 
 ENDINGS = {
     ApplyState.RUNNING: "is being applied",
@@ -142,7 +143,7 @@ def job_picture(job: str, site: str, measured: ReadSeries, until: float, name: s
 
 
 def _told(metric: str, noun: str, curves: dict[str, list[tuple[float, float]]]) -> str:
-    unit = unit_of(metric)
+    unit = unit_in_words(unit_of(metric))
     parts = [
         f"{number(known.mean)} on average at {site}, {quantity(known.highest, unit)} at most"
         for site, curve in sorted(curves.items())

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from towpath.contracts.traces import Span, Trace
-from towpath.reports.drawing import FAULT, LINE, beside, colour, drawn, illustration
+from towpath.reports.drawing import FAULT, beside, colour, drawn, frame_bars, illustration
 from towpath.telemetry.trace_tree import in_tree
 
 MOST = 60
@@ -43,14 +42,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
             axis.barh(position, width, left=begin, height=0.66, color=fill, edgecolor=edge, lw=1.0)
             beside(axis, begin + width, position, f"{1000 * took:,.0f} ms", size=7)
         _label_rows(axis, [_label(depth, span) for depth, span in shown])
-        axis.set_ylim(len(shown) - 0.4, -0.6)
-        axis.set_xlim(0, length * 1.1)
-        axis.set_xlabel("seconds since the first span began")
-        axis.grid(axis="x", color=LINE, lw=0.5)
-        axis.set_axisbelow(True)
-        handles = [Patch(color=colour(n), label=service) for n, service in enumerate(services)]
-        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=len(services), fontsize=8)
-        figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / figure.get_figheight()))
+        frame_bars(figure, axis, len(shown), length, services, "the first span began")
         told = _told(tree, length, services)
         return illustration(figure, name, alt=f"Bars over time, one for each span. {told}", caption=told)
 

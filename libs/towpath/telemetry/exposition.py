@@ -25,34 +25,35 @@ MIGRATION_FRESH_S = 3600.0
 def exposition(series: Iterable[Series], at: float | None = None) -> bytes:
     """Return the text for the newest points of `series` at the moment `at` (Unix seconds; None: now)."""
     registry = CollectorRegistry()
-    registry.register(_Newest(fresh(series, time.time() if at is None else at)))
+    registry.register(_Newest([*fresh_values(series, time.time() if at is None else at)]))
     return generate_latest(registry)
 
 
-def fresh(series: Iterable[Series], at: float) -> list[Series]:
-    """Return the series whose newest point is not too old at the moment `at`, in Unix seconds."""
-    return [each for each in series if each.points and at - each.points[-1][0] <= _fresh_s(each)]
+def fresh_values(series: Iterable[Series], at: float) -> Iterator[tuple[Exported, dict[str, str], float]]:
+    """Yield metric, labels and value of each series' newest point that is not too old at `at`, Unix seconds.
 
-
-def _fresh_s(series: Series) -> float:
-    return MIGRATION_FRESH_S if series.metric.startswith("migration.") else FRESH_S
+    Series that have no name outside of Towpath are left out.
+    """
+    for each in series:
+        metric = exported(each.metric)
+        fresh_s = MIGRATION_FRESH_S if each.metric.startswith("migration.") else FRESH_S
+        if metric is not None and each.points and at - each.points[-1][0] <= fresh_s:
+            labels = {"site": each.site, **entity_labels(each.entity), **dict(metric.labels)}
+            yield metric, labels, each.points[-1][1]
 
 
 class _Newest(Collector):
     """Collector that gives the series to Prometheus's client library."""
 
-    def __init__(self, series: list[Series]) -> None:
-        self._series = series
+    def __init__(self, values: list[tuple[Exported, dict[str, str], float]]) -> None:
+        self._values = values
 
     def collect(self) -> Iterator[Metric]:
         """Yield families by name, each with its series."""
         families: dict[str, Metric] = {}
-        for each in self._series:
-            name = exported(each.metric)
-            if name is not None:
-                family = families.setdefault(name.family, _family(name))
-                labels = {"site": each.site, **entity_labels(each.entity), **dict(name.labels)}
-                family.add_sample(name.sample, labels, each.points[-1][1])
+        for metric, labels, value in self._values:
+            family = families.setdefault(metric.family, _family(metric))
+            family.add_sample(metric.sample, labels, value)
         yield from (families[name] for name in sorted(families))
 
 

@@ -62,6 +62,11 @@ def unit_of(metric: str) -> str:
     return ANY_UNIT if definition is None else definition.unit
 
 
+def unit_in_words(unit: str) -> str:
+    """Return a unit as people write it: `{event}/s` becomes `events/s`."""
+    return {"By": "bytes", "1": ""}.get(unit, unit.replace("{", "").replace("}", "s"))
+
+
 def too_many(selection: MetricSelection, series: int, begin: float, end: float) -> TowpathError:
     """Return the refusal of more points than `limit`: this many series between two moments (Unix seconds)."""
     fits = [f"fewer of the {series} series"]

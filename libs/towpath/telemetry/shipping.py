@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import StatusCode
 
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.traces import EventSpan, Span, SpanKind
+from towpath.telemetry.tracing import determined_ids
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +171,20 @@ class SpanShipper(SpanProcessor):
             error=(span.status.description or "failed") if failed else None,
             attributes=attributes,
         )
+
+
+class DeterminedIds(RandomIdGenerator):
+    """Gives a span the ids in `determined_ids`, or random ones if there are none."""
+
+    def generate_trace_id(self) -> int:
+        """See `opentelemetry.sdk.trace.IdGenerator`."""
+        ids = determined_ids.get()
+        return super().generate_trace_id() if ids is None else int(ids[0], 16)
+
+    def generate_span_id(self) -> int:
+        """See `opentelemetry.sdk.trace.IdGenerator`."""
+        ids = determined_ids.get()
+        return super().generate_span_id() if ids is None else int(ids[1], 16)
 
 
 def message_id(span: Span) -> str:

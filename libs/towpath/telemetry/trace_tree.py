@@ -1,4 +1,4 @@
-"""Examine a trace as a whole: its tree, its orphans, and the services it leads through."""
+"""Examine a trace as a whole: its tree, and its orphans."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from towpath.contracts.traces import Span
 from towpath.telemetry.shipping import UNFINISHED
-
-BATCH = "batch"
-"""Name of micro-batches' spans, before a number. They show Spark's work and come from the engine."""
 
 
 def is_unfinished(span: Span) -> bool:
@@ -48,21 +45,3 @@ def orphans(spans: Sequence[Span]) -> list[Span]:
     """Return spans whose parent is not in the trace. A complete trace has none."""
     known = {span.span for span in spans}
     return [span for span in spans if span.parent is not None and span.parent not in known]
-
-
-def crossings(spans: Sequence[Span]) -> set[tuple[str, str]]:
-    """Return pairs of services where work of the first led to work of the second, in another process.
-
-    The micro-batches of an engine count as a service of their own here, `BATCH`.
-    """
-    by_id = {span.span: span for span in spans}
-    pairs = ((by_id.get(span.parent or ""), span) for span in spans)
-    return {
-        (_service(parent), _service(child))
-        for parent, child in pairs
-        if parent is not None and (_service(parent), parent.site) != (_service(child), child.site)
-    }
-
-
-def _service(span: Span) -> str:
-    return BATCH if span.name.startswith(f"{BATCH} ") else span.service

@@ -73,7 +73,7 @@ def provider_of(shipper: SpanShipper) -> TracerProvider:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
-    from towpath.telemetry.determined_ids import DeterminedIds
+    from towpath.telemetry.shipping import DeterminedIds
 
     resource = Resource.create(
         {"service.namespace": "towpath", "service.name": shipper.service, "towpath.site": shipper.site}

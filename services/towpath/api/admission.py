@@ -6,7 +6,7 @@ import hmac
 
 from aiohttp import web
 
-from towpath.api.problems import refusal
+from towpath.api.problems import Refusal
 from towpath.api.routing import Handler, route_of
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.rest import EVENT_STREAM, Route
@@ -31,7 +31,7 @@ class Admission:
     def _check(self, request: web.Request) -> None:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not shown.strip():
-            raise refusal(
+            raise Refusal(
                 401,
                 ErrorCode.UNAUTHORISED,
                 "the request has no token",
@@ -41,7 +41,7 @@ class Admission:
             )
         # Compared in constant time, so that the duration does not tell how much of a guess was right.
         if not hmac.compare_digest(shown.strip().encode(errors="surrogateescape"), self._token):
-            raise refusal(
+            raise Refusal(
                 401,
                 ErrorCode.UNAUTHORISED,
                 "not the token of this mesh",
@@ -58,7 +58,7 @@ async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
     if route is not None and 406 in route.errors and header:
         offered = media_type(route)
         if not accepts(header, offered):
-            raise refusal(
+            raise Refusal(
                 406,
                 ErrorCode.INVALID,
                 "this path does not answer in this media type",

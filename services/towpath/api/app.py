@@ -10,12 +10,10 @@ from aiohttp import web
 from towpath.api.admission import Admission, accept
 from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.commands import CommandRoutes
-from towpath.api.handlers.events import EventRoutes
+from towpath.api.handlers.events import EventRoutes, LiveRoutes
 from towpath.api.handlers.itself import ServiceRoutes
-from towpath.api.handlers.jobs import JobRoutes
-from towpath.api.handlers.live import LiveRoutes
+from towpath.api.handlers.jobs import JobRoutes, MigrationRoutes
 from towpath.api.handlers.metrics import MetricRoutes
-from towpath.api.handlers.migrations import MigrationRoutes
 from towpath.api.handlers.page import PageRoutes
 from towpath.api.handlers.pipelines import PipelineRoutes
 from towpath.api.problems import problems
@@ -40,7 +38,7 @@ Open event streams end at once, except for clients that do not read."""
 
 async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
     """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
-    async with at_hub(settings, "api", stop) as bus:
+    async with at_hub(settings, stop) as bus:
         if bus is None:
             return
         runner = web.AppRunner(

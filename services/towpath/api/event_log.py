@@ -98,7 +98,7 @@ class KeptEventReader:
             except (nats.errors.TimeoutError, TimeoutError):
                 continue
             except (nats.errors.Error, _Gap, OSError):
-                await self.close()
+                await self.aclose()
                 await asyncio.sleep(min(AGAIN_S, max(left, 0)))
         return []
 
@@ -143,7 +143,7 @@ class KeptEventReader:
             events.append(KeptEvent(sequence.stream, message.subject, message.data))
         return events
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Make the hub forget the reader."""
         reading, self._reading = self._reading, None
         if reading is None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import nats.errors
@@ -168,12 +168,10 @@ class LiveFeed:
         after = (await span(self._bus.connection)).last
         self._tell(self._state.note("events", None))
         reader = KeptEventReader(self._bus.connection, after=after, subject=None)
-        try:
+        async with aclosing(reader):
             while True:
                 for event in await reader.page(within_s=15.0):
                     self._broadcast(_happened(event))
-        finally:
-            await reader.close()
 
     async def _ask(self, command: Any) -> Any:
         async with asyncio.timeout(ANSWER_S * 2):

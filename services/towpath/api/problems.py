@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 from aiohttp import web
@@ -20,32 +21,21 @@ RETRY_AFTER_S = 2
 class Refusal(TowpathError):
     """A request refused by HTTP's rules, with a status and headers of its own."""
 
-    def __init__(self, status: int, detail: ErrorDetail, *, headers: dict[str, str] | None = None) -> None:
-        super().__init__(
-            detail.code,
-            detail.message,
-            field=detail.field,
-            value=detail.value,
-            allowed=detail.allowed,
-            errors=detail.errors,
-        )
+    def __init__(
+        self,
+        status: int,
+        code: ErrorCode,
+        message: str,
+        *,
+        field: str | None = None,
+        value: object = None,
+        allowed: str | list[str] | None = None,
+        errors: Sequence[ErrorDetail] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(code, message, field=field, value=value, allowed=allowed, errors=errors)
         self.status = status
         self.headers = headers or {}
-
-
-def refusal(
-    status: int,
-    code: ErrorCode,
-    message: str,
-    *,
-    field: str | None = None,
-    value: object = None,
-    allowed: str | list[str] | None = None,
-    headers: dict[str, str] | None = None,
-) -> Refusal:
-    """Return a `Refusal` made of its parts."""
-    detail = ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)
-    return Refusal(status, detail, headers=headers)
 
 
 def problem(error: TowpathError, route: Route | None) -> web.Response:
@@ -111,10 +101,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
 def _of_http(error: web.HTTPException, request: web.Request) -> TowpathError:
     """Return a refusal of the server itself as one of Towpath."""
     if isinstance(error, web.HTTPNotFound):
-        return refusal(404, ErrorCode.UNKNOWN_COMMAND, "there is no such path", value=request.path)
+        return Refusal(404, ErrorCode.UNKNOWN_COMMAND, "there is no such path", value=request.path)
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = sorted(error.allowed_methods)
-        return refusal(
+        return Refusal(
             405,
             ErrorCode.NOT_ALLOWED,
             "this path does not have this method",
@@ -123,6 +113,6 @@ def _of_http(error: web.HTTPException, request: web.Request) -> TowpathError:
             headers={"Allow": ", ".join(allowed)},
         )
     if isinstance(error, web.HTTPRequestEntityTooLarge):
-        return refusal(413, ErrorCode.INVALID, "the body is too large", allowed=MEANINGS[413])
+        return Refusal(413, ErrorCode.INVALID, "the body is too large", allowed=MEANINGS[413])
     code = ErrorCode.INVALID if error.status < 500 else ErrorCode.FAILED
-    return refusal(error.status, code, error.reason)
+    return Refusal(error.status, code, error.reason)

@@ -8,7 +8,7 @@ import pydantic_core
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from towpath.api.problems import refusal
+from towpath.api.problems import Refusal
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Identifier, JobName, Model
 from towpath.contracts.rest import Body, Route
@@ -87,7 +87,7 @@ async def text_of(request: web.Request, body: Body) -> str:
     """Return the body as text. Raises `TowpathError`: another media type (415), not readable (400)."""
     given = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if given not in body.media_types:
-        raise refusal(
+        raise Refusal(
             415,
             ErrorCode.INVALID,
             "this path does not take a body of this media type",
@@ -99,7 +99,7 @@ async def text_of(request: web.Request, body: Body) -> str:
     try:
         return (await request.read()).decode()
     except UnicodeDecodeError as error:
-        raise refusal(400, ErrorCode.INVALID, "the body is not UTF-8") from error
+        raise Refusal(400, ErrorCode.INVALID, "the body is not UTF-8") from error
 
 
 async def json_of(request: web.Request, body: Body) -> Any:
@@ -108,7 +108,7 @@ async def json_of(request: web.Request, body: Body) -> Any:
     try:
         return pydantic_core.from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise refusal(400, ErrorCode.INVALID, f"the body is not JSON: {error}"[:300]) from error
+        raise Refusal(400, ErrorCode.INVALID, f"the body is not JSON: {error}"[:300]) from error
 
 
 async def body_of(request: web.Request, body: Body) -> Model:

@@ -9,7 +9,7 @@ from aiohttp import web
 from towpath.api.coordinator import UNDER_WAY, Change
 from towpath.api.problems import Refusal
 from towpath.contracts.commands import OperationAnswer
-from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.errors import ErrorCode
 from towpath.contracts.message import Command, Model
 from towpath.contracts.pipeline import Action, ApplyView
 from towpath.contracts.rest import JSON, Route
@@ -56,4 +56,4 @@ def _did_not_succeed(change: Change) -> Refusal:
     else:
         message = f"operation {change.operation} ({change.kind} {change.job}): {change.state}: {change.note}"
         errors = []
-    return Refusal(409, ErrorDetail(code=ErrorCode.FAILED, message=message, errors=errors))
+    return Refusal(409, ErrorCode.FAILED, message, errors=errors)

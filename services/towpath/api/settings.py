@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
+from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class ApiSettings:
+class ApiSettings(HubSettings):
     """Its address, its token, and the address of the hub."""
 
-    hub_url: str
-    hub_user: str
-    hub_password: str
+    service = "api"
+
     listen: str
     port: int
     token: str
@@ -26,9 +27,8 @@ class ApiSettings:
     """A client that reads nothing of an event stream for this long is cut off. It can resume."""
 
     @classmethod
-    def from_home(cls, home: Path) -> ApiSettings:
-        """Return the settings of the mesh in the directory `home`. Raises `TowpathError`."""
-        mesh = MeshState.load(Home(home))
+    def credential(cls, mesh: MeshState) -> Credential:
+        """See `HubSettings.credential`. Raises `TowpathError` (not allowed) for a mesh without a port yet."""
         if mesh.spec.api_port == 0:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
@@ -37,12 +37,9 @@ class ApiSettings:
                 value=0,
                 allowed="a mesh that `towpath up` has started",
             )
-        login = mesh.login("api")
-        return cls(
-            hub_url=mesh.hub_url,
-            hub_user=login.user,
-            hub_password=login.password,
-            listen=mesh.spec.listen,
-            port=mesh.spec.api_port,
-            token=mesh.api_token,
-        )
+        return super().credential(mesh)
+
+    @classmethod
+    def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
+        """Return address and token."""
+        return {"listen": mesh.spec.listen, "port": mesh.spec.api_port, "token": mesh.api_token}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -24,14 +25,20 @@ class EventStream:
     def __init__(self, stop: asyncio.Event, *, write_s: float) -> None:
         self._stop = stop
         self._write_s = write_s
-        self._response = web.StreamResponse(
+        self.response = web.StreamResponse(
             headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
 
-    async def begin(self, request: web.Request) -> web.StreamResponse:
-        """Send the headers. Return the response for the handler to return."""
-        await self._response.prepare(request)
-        return self._response
+    @asynccontextmanager
+    async def to(self, request: web.Request) -> AsyncIterator[None]:
+        """Send the headers first, and the end of the stream last.
+
+        It is not an error if the client is gone or does not read, or if the service ends: the block is left.
+        """
+        await self.response.prepare(request)
+        with suppress(Stopping, ConnectionError, TimeoutError):
+            yield
+            await self.response.write_eof()
 
     async def write(self, text: bytes) -> None:
         """Write text. Return when the connection's buffer has room again: a slow client holds no memory.
@@ -39,11 +46,7 @@ class EventStream:
         Raises `TimeoutError` when the client does not read, and `Stopping`.
         """
         async with asyncio.timeout(self._write_s):
-            await self.unless_stopping(self._response.write(text))
-
-    async def finish(self) -> None:
-        """Tell the client that the stream has ended."""
-        await self._response.write_eof()
+            await self.unless_stopping(self.response.write(text))
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. Raises `Stopping` if the service ends first."""

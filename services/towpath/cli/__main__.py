@@ -57,10 +57,6 @@ COMMANDS.add(
     "towpath.cli.migrating",
     migrations="List migrations with their costs, newest first.",
     migration="Show a migration with its journal, step by step; or abort it.",
-)
-COMMANDS.add(
-    WATCH,
-    "towpath.cli.operations",
     operation="Show a deploy, update, remove or migrate with its journal, step by step.",
 )
 COMMANDS.add(

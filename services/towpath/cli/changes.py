@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import TypeVar
-
-from nats.aio.msg import Msg
+from collections.abc import Sequence
 
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
@@ -15,7 +11,7 @@ from towpath.cli.output import print_json, say, working
 from towpath.contracts.commands import OperationAnswer, OperationKind, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import OperationBegun, StepDone
-from towpath.contracts.message import Command, Event
+from towpath.contracts.message import Command
 from towpath.mesh.home import Home
 from towpath.reports.costs import choice_line
 
@@ -23,8 +19,6 @@ DEFAULT_DEADLINE_S = 120.0
 """Time for a deploy, update, remove or migrate: a warm engine needs seconds, a starting one a minute."""
 
 Change = Command[OperationAnswer]
-
-EventT = TypeVar("EventT", bound=Event)
 
 GONE_WRONG = frozenset(
     {OperationState.ROLLING_BACK, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR}
@@ -51,7 +45,7 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
 
 
 async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) -> OperationAnswer:
-    """Send the command. The spinner names the step under way."""
+    """Send the command. The spinner names the step under way. The bus follows events until it is closed."""
     title, operations = command.verb(), dict[str, OperationBegun]()
     with working(f"{title} …") as status:
 
@@ -65,13 +59,14 @@ async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) ->
             if step.operation in operations:
                 status.update(f"{title} {step.job}: {step.step} {step.phase}")
 
-        async with _following(bus, OperationBegun, begin), _following(bus, StepDone, show):
-            try:
-                return await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
-            except TowpathError as error:
-                if error.detail.code is not ErrorCode.DEADLINE or not operations:
-                    raise
-                raise _goes_on(next(iter(operations.values())), within_s) from error
+        await bus.subscribe(OperationBegun, begin)
+        await bus.subscribe(StepDone, show)
+        try:
+            return await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
+        except TowpathError as error:
+            if error.detail.code is not ErrorCode.DEADLINE or not operations:
+                raise
+            raise _goes_on(next(iter(operations.values())), within_s) from error
 
 
 def _goes_on(begun: OperationBegun, within_s: float) -> TowpathError:
@@ -80,20 +75,6 @@ def _goes_on(begun: OperationBegun, within_s: float) -> TowpathError:
         f"{begun.kind} of {begun.job} has not ended within {within_s:g} s and goes on "
         f"(`{shown_by(begun.kind, begun.operation)}`)",
     )
-
-
-@asynccontextmanager
-async def _following(
-    bus: Bus, kind: type[EventT], handle: Callable[[EventT], Awaitable[None]]
-) -> AsyncIterator[None]:
-    async def on_message(message: Msg) -> None:
-        await handle(kind.from_bytes(message.data))
-
-    watch = await bus.connection.subscribe(kind.wildcard(), cb=on_message)
-    try:
-        yield
-    finally:
-        await watch.unsubscribe()
 
 
 async def _tell_choice(bus: Bus, operation: str) -> None:

@@ -59,7 +59,14 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
             yield bus
 
 
-async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOOK_DEADLINE_S) -> AnswerT:
-    """Return the answer to a command that changes nothing."""
-    async with open_bus(home, traced=False) as bus:
-        return await bus.request(question, deadline_s=deadline_s, attempt_s=LOOK_ATTEMPT_S)
+async def ask(
+    home: Home,
+    command: Command[AnswerT],
+    *,
+    deadline_s: float = LOOK_DEADLINE_S,
+    attempt_s: float = LOOK_ATTEMPT_S,
+    traced: bool = False,
+) -> AnswerT:
+    """Return the answer to one command. One that changes something must be `traced`."""
+    async with open_bus(home, traced=traced) as bus:
+        return await bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)

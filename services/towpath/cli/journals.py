@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from towpath.cli.output import clock, print_table
+from towpath.cli.output import clock, print_table, shortened
 from towpath.contracts.commands import OperationView
 from towpath.reports.costs import choice_line, cost_rows, headline
 from towpath.reports.steps import taken_steps, told
 
 COLUMNS = ("step", "actor", "phase", "when", "took", "detail")
-
-DETAIL_WIDTH = 90
-"""Characters of a step's detail in a table; all of it is in the JSON."""
 
 
 def print_operation(view: OperationView) -> None:
@@ -44,7 +41,7 @@ def journal_rows(view: OperationView) -> list[tuple[object, ...]]:
             taken.phase,
             _when(taken.begun_at, view.begun_at),
             None if taken.took_s is None else f"{taken.took_s:.3f} s",
-            short(taken.detail),
+            shortened(told(taken.detail)),
         )
         for taken in taken_steps(view)
     ]
@@ -52,9 +49,3 @@ def journal_rows(view: OperationView) -> list[tuple[object, ...]]:
 
 def _when(at: datetime, begun_at: datetime) -> str:
     return f"{clock(at)} ({(at - begun_at).total_seconds():+.3f} s)"
-
-
-def short(detail: dict[str, object]) -> str:
-    """Return a journal entry's detail as far as it fits a line."""
-    text = told(detail)
-    return text if len(text) <= DETAIL_WIDTH else text[: DETAIL_WIDTH - 1] + "…"

@@ -12,13 +12,14 @@ from towpath.cli.access import page_url
 from towpath.cli.artefact_roots import ArtefactRoot, chosen_artefact_root
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
 from towpath.cli.container_meshes import compose_instead, not_of_processes, nothing_runs
-from towpath.cli.container_sites import check_container_sites
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
+from towpath.containers import images
+from towpath.containers.daemon import check
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.site import FaultSettings, MeshSpec, ProcessStatus, SiteStatus
+from towpath.contracts.site import FaultSettings, MeshSpec, ProcessStatus, SiteSpec, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.settings import load_spec, spec_of_sites
@@ -157,6 +158,33 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     if home.state.exists():
         return MeshState.load(home).spec
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
+
+
+def check_container_sites(spec: MeshSpec) -> None:
+    """Make sure that each site with containers has a daemon and its image.
+
+    Blocks, because an image may have to be loaded. Raises `TowpathError` with the site and the setting."""
+    for index, site in enumerate(spec.sites):
+        if site.container.is_docker:
+            try:
+                _check(site)
+            except TowpathError as error:
+                raise _at_site(error, index, site) from error
+
+
+def _check(site: SiteSpec) -> None:
+    container = site.container
+    check(container.docker_host)
+    images.ensure(container.image, container.image_archive, container.docker_host)
+
+
+def _at_site(error: TowpathError, index: int, site: SiteSpec) -> TowpathError:
+    detail = error.detail
+    field = detail.field
+    if field is not None and field.startswith("container."):
+        field = f"sites.{index}.{field}"
+    told = detail.model_copy(update={"message": f"{site.name}: {detail.message}", "field": field})
+    return TowpathError.of(told)
 
 
 def _print_sites(found: list[SiteStatus], as_json: bool) -> None:

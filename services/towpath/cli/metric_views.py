@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from rich.markup import escape
 from rich.table import Table
 
-from towpath.cli.output import clock
+from towpath.cli.output import clock, table_of
 from towpath.contracts.metrics import Series
 from towpath.contracts.metrics_table import MetricDefinition
+from towpath.telemetry.selection import unit_in_words
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -24,30 +24,24 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 def definition_table(definitions: Iterable[MetricDefinition]) -> Table:
     """Return a table of all metrics."""
-    table = _table("metric", "unit", "kind", "of a", "meaning")
-    for each in definitions:
-        table.add_row(*map(escape, (each.name, each.unit, each.kind, each.entity, each.meaning)))
-    return table
+    rows = ((each.name, each.unit, each.kind, each.entity, each.meaning) for each in definitions)
+    return table_of(("metric", "unit", "kind", "of a", "meaning"), rows)
 
 
 def newest_table(series: Sequence[Series]) -> Table:
     """Return a table with the newest value of each series."""
-    table = _table("site", "entity", "metric", "value", "at")
-    for each in series:
-        at, value = each.points[-1]
-        shown = quantity(value, each.unit), str(clock(datetime.fromtimestamp(at, UTC)))
-        table.add_row(*map(escape, (each.site, each.entity, each.metric, *shown)))
-    return table
+    newest = ((each, *each.points[-1]) for each in series)
+    rows = (
+        (*_name(each), quantity(value, each.unit), clock(datetime.fromtimestamp(at, UTC)))
+        for each, at, value in newest
+    )
+    return table_of(("site", "entity", "metric", "value", "at"), rows)
 
 
 def range_table(series: Sequence[Series]) -> Table:
     """Return a table with smallest, greatest and newest value of each series, and a line of blocks."""
-    table = _table("site", "entity", "metric", "min", "max", "last", "over time")
-    for each in series:
-        values = [value for _, value in each.points]
-        shown = (quantity(value, each.unit) for value in (min(values), max(values), values[-1]))
-        table.add_row(*map(escape, (each.site, each.entity, each.metric, *shown, blocks(values))))
-    return table
+    rows = [(*_name(each), *_range(each)) for each in series]
+    return table_of(("site", "entity", "metric", "min", "max", "last", "over time"), rows)
 
 
 def by_minute_until(series: Iterable[Series]) -> datetime | None:
@@ -56,8 +50,14 @@ def by_minute_until(series: Iterable[Series]) -> datetime | None:
     return datetime.fromtimestamp(max(known), UTC) if known else None
 
 
-def _table(*columns: str) -> Table:
-    return Table(*columns, box=None, pad_edge=False, header_style="bold")
+def _name(series: Series) -> tuple[str, str, str]:
+    return series.site, series.entity, series.metric
+
+
+def _range(series: Series) -> list[str]:
+    values = [value for _, value in series.points]
+    ends = (min(values), max(values), values[-1])
+    return [*(quantity(value, series.unit) for value in ends), blocks(values)]
 
 
 def quantity(value: float, unit: str) -> str:
@@ -67,8 +67,7 @@ def quantity(value: float, unit: str) -> str:
     if unit == "s" and value:
         size, name = next((s for s in _SECONDS if abs(value) >= s[0]), _SECONDS[-1])
         return f"{_number(value / size)} {name}"
-    thing = {"1": ""}.get(unit, unit.replace("{", "").replace("}", "s"))
-    return f"{_number(value)} {thing}".rstrip()
+    return f"{_number(value)} {unit_in_words(unit)}".rstrip()
 
 
 def _bytes(value: float) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,6 @@ from rich.live import Live
 
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
 from towpath.cli.metric_views import by_minute_until, definition_table, newest_table, range_table
-from towpath.cli.moments import moment_of, seconds_of
 from towpath.cli.output import clock, print_json, print_json_line, print_rich, say
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -30,6 +30,8 @@ WATCH_S = 2.0
 
 NEAR = 3
 """Number of names that the error for an unknown name lists."""
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def metrics(
@@ -62,8 +64,8 @@ def metrics(
         "entities": entity or ["*"],
         "sites": site or None,
         "stale": stale,
+        "aggregation": aggregation,
     }
-    chosen["aggregation"] = aggregation
     if step is not None:
         chosen["step_s"] = seconds_of(step, "step")
     question = _questions(chosen, last, since, until)
@@ -142,3 +144,38 @@ async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool
                 else:
                     screen.update(_view(asked, found), refresh=True)
                 await asyncio.sleep(WATCH_S)
+
+
+def seconds_of(text: str, field: str) -> float:
+    """Return a length of time, such as `10m` or `250ms`, in seconds. A number without unit is seconds.
+
+    Raises `TowpathError` (invalid).
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text.strip())
+    seconds = float(found[1]) * _UNITS_S[found[2] or "s"] if found else 0.0
+    if seconds <= 0:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "not a length of time",
+            field=field,
+            value=text,
+            allowed="a number and ms, s, m, h or d: 10m",
+        )
+    return seconds
+
+
+def moment_of(text: str, field: str) -> datetime:
+    """Return a moment in ISO 8601. Without a time zone, the machine's counts.
+
+    Raises `TowpathError` (invalid).
+    """
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "not a moment",
+            field=field,
+            value=text,
+            allowed="ISO 8601: 2026-01-31T12:00:00",
+        ) from error

@@ -1,4 +1,4 @@
-"""Commands that move jobs, show moves, and abort them."""
+"""Commands that move jobs, and that show operations on jobs or abort them."""
 
 from __future__ import annotations
 
@@ -117,9 +117,20 @@ def migration(
             value=identifier,
             allowed=f"`towpath operation {identifier}` shows it",
         )
-    if as_json:
-        return print_json(view)
-    print_operation(view)
+    print_json(view) if as_json else print_operation(view)
+
+
+def operation(
+    context: typer.Context,
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="Its id, as printed by its command.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a deploy, update, remove or migrate with its journal, step by step.
+
+    Example: `towpath operation 5f0c9a7be210`
+    """
+    view = asyncio.run(ask(home_of(context), ShowOperation(operation=identifier)))
+    print_json(view) if as_json else print_operation(view)
 
 
 def _comparison(strategy: StrategyName, check: str | None, factor: int | None) -> dict[str, Any]:

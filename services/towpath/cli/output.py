@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
@@ -20,37 +20,35 @@ PIPED_WIDTH = 200
 """Columns of a table that goes to a file or another program, where nothing limits the width."""
 
 
+LONGEST = 90
+"""Characters of a detail or an error in a table; all of it is in the JSON."""
+
+
 def print_json(content: Any) -> None:
     """Print models, or plain data, as JSON."""
-    print(json.dumps(plain(content), indent=2, ensure_ascii=False))
+    print(json.dumps(to_jsonable_python(content), indent=2, ensure_ascii=False))
 
 
 def print_json_line(content: Any) -> None:
     """Print JSON on one line, at once: for streams of lines."""
-    print(json.dumps(plain(content), ensure_ascii=False), flush=True)
-
-
-def plain(content: Any) -> Any:
-    """Return models, also inside lists and dictionaries, as data that JSON knows."""
-    if isinstance(content, BaseModel):
-        return content.model_dump(mode="json")
-    if isinstance(content, dict):
-        return {key: plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [plain(item) for item in content]
-    return content
+    print(json.dumps(to_jsonable_python(content), ensure_ascii=False), flush=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, nothing: str) -> None:
     """Print rows under column titles, or the sentence `nothing` when there are none."""
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*(escape("–" if value is None else str(value)) for value in row))
-    console = _console(sys.stdout)
+    table = table_of(columns, rows)
     if table.row_count:
-        console.print(table)
+        print_rich(table)
     else:
         print(nothing)
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]] = (), **options: Any) -> Table:
+    """Return rows under column titles, with a dash for None. `options` are those of rich's tables."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold", **options)
+    for row in rows:
+        table.add_row(*(escape("–" if value is None else str(value)) for value in row))
+    return table
 
 
 def print_rich(content: RenderableType) -> None:
@@ -85,6 +83,12 @@ def progress(begun: float) -> Iterator[Callable[[str], None]]:
             say(f"{time.monotonic() - begun:6.1f} s  {text}")
 
         yield tell
+
+
+def shortened(text: str) -> str:
+    """Return as much of a text as fits a table, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 def clock(at: datetime | None) -> str | None:

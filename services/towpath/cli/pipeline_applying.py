@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
-
-from nats.aio.msg import Msg
+from contextlib import nullcontext
 
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_ATTEMPT_S
@@ -15,7 +11,6 @@ from towpath.cli.output import print_json, print_table, say
 from towpath.cli.pipeline_progress import ApplyProgress, changing, is_terminal, shown, what
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import StepDone
-from towpath.contracts.message import Event
 from towpath.contracts.pipeline import ApplyState, ApplyView, ChangeState
 from towpath.contracts.pipeline_commands import (
     ApplyEnded,
@@ -39,8 +34,6 @@ LOOK_EVERY_S = 3.0
 
 Change = ApplyPipeline | RollbackPipeline | RetryPipeline | DeletePipeline
 
-EventT = TypeVar("EventT", bound=Event)
-
 
 def pipeline_of(command: Change) -> str:
     """Return the pipeline that a command changes."""
@@ -63,39 +56,23 @@ async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, a
     else:
         print_outcome(view)
     if view.state is ApplyState.FAILED:
-        raise TowpathError(ErrorCode.FAILED, _advice(view))
+        problem = f"version {view.version} of {view.pipeline} is not complete: {view.note}"
+        raise TowpathError(ErrorCode.FAILED, problem)
 
 
 async def _followed(bus: Bus, command: Change, *, wait: bool, within_s: float, tell: bool) -> ApplyView:
     pipeline = pipeline_of(command)
     progress = ApplyProgress(in_lines=tell and not is_terminal())
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_following(bus, JobApplied, pipeline, progress.on_job))
-        await stack.enter_async_context(_following(bus, ApplyEnded, pipeline, progress.on_end))
-        await stack.enter_async_context(_following(bus, StepDone, pipeline, progress.on_step))
-        accepted = command.model_copy(update={"wait": False})
-        view = await bus.request(accepted, deadline_s=ACCEPT_S, attempt_s=CHANGE_ATTEMPT_S)
-        progress.see(view)
-        if not wait or view.state is not ApplyState.RUNNING:
-            return view
-        if tell:
-            stack.enter_context(shown(progress))
+    await bus.subscribe(JobApplied, progress.on_job, pipeline=pipeline)
+    await bus.subscribe(ApplyEnded, progress.on_end, pipeline=pipeline)
+    await bus.subscribe(StepDone, progress.on_step)
+    accepted = command.model_copy(update={"wait": False})
+    view = await bus.request(accepted, deadline_s=ACCEPT_S, attempt_s=CHANGE_ATTEMPT_S)
+    progress.see(view)
+    if not wait or view.state is not ApplyState.RUNNING:
+        return view
+    with shown(progress) if tell else nullcontext():
         return await _ended(bus, view, progress, within_s)
-
-
-@asynccontextmanager
-async def _following(
-    bus: Bus, kind: type[EventT], pipeline: str, handle: Callable[[EventT], None]
-) -> AsyncIterator[None]:
-    async def on_message(message: Msg) -> None:
-        handle(kind.from_bytes(message.data))
-
-    fixed = {"pipeline": pipeline} if "pipeline" in kind.placeholders() else {}
-    watch = await bus.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
-    try:
-        yield
-    finally:
-        await watch.unsubscribe()
 
 
 async def _ended(bus: Bus, view: ApplyView, progress: ApplyProgress, within_s: float) -> ApplyView:
@@ -160,7 +137,7 @@ def print_outcome(view: ApplyView) -> None:
             what(c.change),
             c.state,
             None if c.took_s is None else f"{c.took_s:.2f} s",
-            _why(c.error),
+            None if c.error is None else c.error.one_line(),
         )
         for c in touched
     ]
@@ -171,12 +148,3 @@ def print_outcome(view: ApplyView) -> None:
     print(f"{view.pipeline} version {view.version} {view.state}, {kept} job(s) untouched{note}")
     if view.state is ApplyState.RUNNING:
         say(f"follow it with: towpath pipeline show {view.pipeline}")
-
-
-def _why(error: object) -> str | None:
-    one_line = getattr(error, "one_line", None)
-    return None if one_line is None else str(one_line())
-
-
-def _advice(view: ApplyView) -> str:
-    return f"version {view.version} of {view.pipeline} is not complete: {view.note}"

@@ -2,72 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import typer
 
 from towpath.bus import Bus
-from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S
+from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
 from towpath.cli.endings import BAD_INPUT, FAILED
 from towpath.cli.failures import INPUT_CODES
 from towpath.cli.output import say
-from towpath.composition.documents import ReadDocument, names_addresses, read_document
+from towpath.composition.documents import names_addresses, read_document
 from towpath.composition.speck import as_name
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.mesh.home import Home
 from towpath.operators.kind import user_code
 
 
-@dataclass(frozen=True)
-class PipelineFile:
-    """A file with a pipeline's description."""
+@asynccontextmanager
+async def described(home: Home, path: Path, name: str | None) -> AsyncIterator[tuple[Bus, PipelineSpec]]:
+    """Read the description of a pipeline, in any of the formats, and connect to the mesh.
 
-    path: Path
-    text: str
-    name: str | None
-    """The pipeline's name, if it is not the one in the file."""
-
-    @classmethod
-    def open(cls, path: Path, name: str | None) -> PipelineFile:
-        """Read the file, in any of the formats. A file that needs no mesh is checked at once.
-
-        Prints the errors of a wrong file and raises `typer.Exit`.
-        """
-        file = cls(path, text_of(path), name)
+    `name` is the pipeline's name, if it is not the one in the file. A file that needs no mesh is checked
+    first. Prints the errors of a wrong file, also those that the mesh finds, and raises `typer.Exit`.
+    """
+    text, stem = text_of(path), as_name(path.stem)
+    with telling(path, str):
+        if not names_addresses(text):
+            read_document(text, name=name, sites=(), otherwise=stem)
+    async with open_bus(home) as bus:
         with telling(path, str):
-            if not names_addresses(file.text):
-                read_document(file.text, name=name, sites=(), otherwise=file._stem)
-        return file
+            found = await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
+            read = read_document(text, name=name, sites=found.sites, otherwise=stem)
+        jobs = [_with_absolute_artefact(job, path.parent) for job in read.spec.jobs]
+        with telling(path, read.place):
+            yield bus, PipelineSpec(name=read.spec.name, jobs=jobs)
 
-    async def read(self, bus: Bus) -> ReadDocument:
-        """Return the description. Paths of artefacts begin at the file; addresses mean sites of the mesh.
 
-        The mesh checks later if the artefacts exist. Raises `TowpathError` with all errors of the description
-        itself.
-        """
-        question = ListSites()
-        sites = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
-        read = read_document(self.text, name=self.name, sites=sites.sites, otherwise=self._stem)
-        jobs = [self._with_absolute_artefact(job) for job in read.spec.jobs]
-        return ReadDocument(PipelineSpec(name=read.spec.name, jobs=jobs), read.place)
+def _with_absolute_artefact(job: PipelineJob, directory: Path) -> PipelineJob:
+    """User code is named relative to the file that names it; services work in other directories.
 
-    @property
-    def _stem(self) -> str:
-        return as_name(self.path.stem)
-
-    def _with_absolute_artefact(self, job: PipelineJob) -> PipelineJob:
-        """User code is named relative to the file that names it; services work in other directories."""
-        operator = job.operator
-        code = user_code(operator)
-        if code is None or code.artefact is None:
-            return job
-        artefact = (self.path.parent / code.artefact).resolve()
-        found = operator.model_copy(update={"artefact": str(artefact)})
-        return job.model_copy(update={"operator": found})
+    The mesh checks later if it exists."""
+    code = user_code(job.operator)
+    if code is None or code.artefact is None:
+        return job
+    artefact = {"artefact": str((directory / code.artefact).resolve())}
+    return job.model_copy(update={"operator": job.operator.model_copy(update=artefact)})
 
 
 def text_of(path: Path) -> str:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from towpath.cli.output import say
+from towpath.cli.output import say, table_of
 from towpath.contracts.events import StepDone
 from towpath.contracts.pipeline import Action, ApplyView, ChangeState, ChangeView, PlannedChange
 from towpath.contracts.pipeline_commands import ApplyEnded, JobApplied
@@ -47,32 +47,28 @@ class ApplyProgress:
         for change in changing(view):
             self._set(change.change, change.state)
         for event in self._early:
-            self.on_job(event)
+            self._note(view, event)
         self._early.clear()
 
-    def on_job(self, event: JobApplied) -> None:
+    async def on_job(self, event: JobApplied) -> None:
         """Note that the change of a job began or ended."""
         if self._view is None:
             self._early.append(event)
-            return
-        found = [c.change for c in changing(self._view) if c.change.job == event.job]
-        if event.apply == self._view.apply and found:
-            self._set(found[0], event.state)
+        else:
+            self._note(self._view, event)
 
-    def on_step(self, event: StepDone) -> None:
+    async def on_step(self, event: StepDone) -> None:
         """Note a step of an operation on a job."""
         self._steps[event.job] = f"{event.step} {event.phase}"
 
-    def on_end(self, event: ApplyEnded) -> None:
+    async def on_end(self, event: ApplyEnded) -> None:
         """Note that the apply has ended."""
         self.ended = event
         self.woken.set()
 
     def render(self) -> Table:
         """Return a table of the jobs that change, in their order."""
-        table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-        for column in ("job", "change", "after", "state", "step"):
-            table.add_column(column)
+        table = table_of(("job", "change", "after", "state", "step"), title_justify="left")
         view = self._view
         if view is None:
             return table
@@ -84,6 +80,11 @@ class ApplyProgress:
             row = [change.job, what(change), ", ".join(change.after), state.value, step]
             table.add_row(*(escape(cell) for cell in row), style=STYLES[state])
         return table
+
+    def _note(self, view: ApplyView, event: JobApplied) -> None:
+        found = [c.change for c in changing(view) if c.change.job == event.job]
+        if event.apply == view.apply and found:
+            self._set(found[0], event.state)
 
     def _set(self, change: PlannedChange, state: ChangeState) -> None:
         former = self._states.get(change.job)

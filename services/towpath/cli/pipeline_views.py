@@ -66,15 +66,15 @@ def print_pipeline(view: PipelineView) -> None:
     print_outcome(view.apply)
 
 
-def _at_version(view: PipelineView, job: str) -> str | None:
+def _at_version(view: PipelineView, job: str) -> int | str | None:
     """Return a job's version. If a change failed half-way, add the parts of the desired one that it has."""
     version = view.job_versions.get(job)
     change = next((c for c in view.apply.changes if c.change.job == job), None)
     if change is None or not change.done or version == view.version:
-        return None if version is None else str(version)
+        return version
     missing = [action for action in change.change.actions if action not in change.done]
     if not missing:
-        return None if version is None else str(version)
+        return version
     partly = f"partly {view.version} (not: {', '.join(missing)})"
     return partly if version is None else f"{version}, {partly}"
 

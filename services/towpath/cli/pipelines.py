@@ -10,7 +10,7 @@ import typer
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
 from towpath.cli.output import print_json
 from towpath.cli.pipeline_applying import ACCEPT_S, DEFAULT_DEADLINE_S, carry_out
-from towpath.cli.pipeline_files import PipelineFile, telling
+from towpath.cli.pipeline_files import described
 from towpath.cli.pipeline_imports import import_deployment_plan
 from towpath.cli.pipeline_options import (
     As,
@@ -68,16 +68,11 @@ def apply(
     """
     if dry_run:
         return plan(context, file, drop_state, at_once, name, as_json)
-    opened = PipelineFile.open(file, name)
 
     async def run() -> None:
-        async with open_bus(home_of(context)) as bus:
-            with telling(file, str):
-                read = await opened.read(bus)
-            dropped = drop_state or []
-            command = ApplyPipeline(spec=read.spec, now=now, at_once=at_once, drop_state=dropped)
-            with telling(file, read.place):
-                await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json)
+        async with described(home_of(context), file, name) as (bus, spec):
+            command = ApplyPipeline(spec=spec, now=now, at_once=at_once, drop_state=drop_state or [])
+            await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json)
 
     asyncio.run(run())
 
@@ -95,15 +90,11 @@ def plan(
 
     Example: `towpath pipeline plan examples/pipelines/delays-2.yaml`
     """
-    opened = PipelineFile.open(file, name)
 
     async def run() -> None:
-        async with open_bus(home_of(context)) as bus:
-            with telling(file, str):
-                read = await opened.read(bus)
-            question = PlanPipeline(spec=read.spec, at_once=at_once, drop_state=drop_state or [])
-            with telling(file, read.place):
-                found = await bus.request(question, deadline_s=ACCEPT_S, attempt_s=ACCEPT_S)
+        async with described(home_of(context), file, name) as (bus, spec):
+            question = PlanPipeline(spec=spec, at_once=at_once, drop_state=drop_state or [])
+            found = await bus.request(question, deadline_s=ACCEPT_S, attempt_s=ACCEPT_S)
         print_json(found) if as_json else print_plan(found)
 
     asyncio.run(run())
@@ -135,15 +126,12 @@ def diff(context: typer.Context, file: File, name: As = None, as_json: AsJson = 
 
     Example: `towpath pipeline diff examples/pipelines/delays-2.yaml`
     """
-    opened = PipelineFile.open(file, name)
 
     async def run() -> None:
-        async with open_bus(home_of(context)) as bus:
-            with telling(file, str):
-                read = await opened.read(bus)
-        current = await current_spec(home_of(context), read.spec.name)
-        current = current or PipelineSpec(name=read.spec.name, jobs=[])
-        print_differences(current, read.spec, as_json=as_json)
+        async with described(home_of(context), file, name) as (_, spec):
+            current = await current_spec(home_of(context), spec.name)
+        current = current or PipelineSpec(name=spec.name, jobs=[])
+        print_differences(current, spec, as_json=as_json)
 
     asyncio.run(run())
 

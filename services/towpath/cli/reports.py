@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import webbrowser
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.cli.extensions import run_pages
 from towpath.cli.output import say, working
@@ -18,6 +18,8 @@ from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
 from towpath.mesh.home import Home
+
+FactsT = TypeVar("FactsT")
 
 IDENTIFIER = r"[A-Za-z0-9-]{1,64}"
 """Names that operations and pipelines can have: nothing else need be asked for."""
@@ -77,36 +79,25 @@ async def _from_mesh(home: Home, about: str) -> str:
     )
     if re.fullmatch(IDENTIFIER, about) is None:
         raise unknown
+    from towpath.reports.asking import migration_facts, pipeline_facts
+    from towpath.reports.migration import migration_page
+    from towpath.reports.pipeline import pipeline_page
+
     async with open_bus(home) as bus:
-        text = await _operation(bus, about)
+        text = await _page(migration_facts(bus, about), migration_page, ErrorCode.UNKNOWN_MIGRATION)
         if text is None and is_name(about):
-            text = await _pipeline(bus, about)
+            text = await _page(pipeline_facts(bus, about), pipeline_page, ErrorCode.UNKNOWN_PIPELINE)
     if text is None:
         raise unknown
     return text
 
 
-async def _operation(bus: Bus, about: str) -> str | None:
-    from towpath.reports.asking import migration_facts
-    from towpath.reports.migration import migration_page
-
+async def _page(asked: Awaitable[FactsT], page: Callable[[FactsT], str], unknown: ErrorCode) -> str | None:
+    """Return the page on the facts asked for. None if the mesh answers `unknown`."""
     try:
-        facts = await migration_facts(bus, about)
+        facts = await asked
     except TowpathError as error:
-        if error.detail.code is ErrorCode.UNKNOWN_MIGRATION:
+        if error.detail.code is unknown:
             return None
         raise
-    return await asyncio.to_thread(migration_page, facts)
-
-
-async def _pipeline(bus: Bus, about: str) -> str | None:
-    from towpath.reports.asking import pipeline_facts
-    from towpath.reports.pipeline import pipeline_page
-
-    try:
-        facts = await pipeline_facts(bus, about)
-    except TowpathError as error:
-        if error.detail.code is ErrorCode.UNKNOWN_PIPELINE:
-            return None
-        raise
-    return await asyncio.to_thread(pipeline_page, facts)
+    return await asyncio.to_thread(page, facts)

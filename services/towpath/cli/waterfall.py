@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from towpath.cli.output import shortened, table_of
 from towpath.contracts.traces import Span
 from towpath.telemetry.trace_tree import in_tree, is_unfinished
 
 BAR_WIDTH = 48
 """Characters of the time axis."""
-
-LONGEST_ERROR = 90
-"""Characters of an error in a line. The JSON has all of it."""
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 
@@ -24,7 +22,7 @@ def waterfall(spans: Sequence[Span]) -> Table:
     begin = min(span.begun_ns for span in spans)
     length = max(max(span.ended_ns for span in spans) - begin, 1)
     services = sorted({span.service for span in spans})
-    table = Table("span", "service", "at", "took", "", box=None, pad_edge=False, header_style="bold")
+    table = table_of(("span", "service", "at", "took", ""))
     table.columns[2].justify = table.columns[3].justify = "right"
     for depth, span in in_tree(spans):
         failed = span.error is not None
@@ -32,12 +30,12 @@ def waterfall(spans: Sequence[Span]) -> Table:
         table.add_row(
             Text("  " * depth + span.name, style="red" if failed else "", no_wrap=True),
             Text(f"{span.service}@{span.site}", style=colour, no_wrap=True),
-            f"{_milliseconds(span.begun_ns - begin)}",
+            _milliseconds(span.begun_ns - begin),
             _took(span),
             Text(bar(span, begin, length), style=colour, no_wrap=True),
         )
         if span.error is not None:
-            table.add_row(Text("  " * (depth + 1) + _short(span.error), style="red", no_wrap=True))
+            table.add_row(Text("  " * (depth + 1) + shortened(span.error), style="red", no_wrap=True))
     return table
 
 
@@ -55,8 +53,3 @@ def _took(span: Span) -> str:
 
 def _milliseconds(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:,.1f} ms"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"

@@ -32,7 +32,7 @@ async def run(settings: CollectorSettings, stop: asyncio.Event) -> None:
     """Collect until `stop` is set."""
     store = MetricStore(settings.metrics)
     try:
-        async with at_hub(settings, "collector", stop) as bus:
+        async with at_hub(settings, stop) as bus:
             if bus is not None:
                 await _collect(settings, bus, store, stop)
     finally:

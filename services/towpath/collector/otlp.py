@@ -17,8 +17,8 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
 from towpath.contracts.metrics import Series
 from towpath.contracts.metrics_table import MetricKind
-from towpath.telemetry.exported_names import Exported, entity_labels, exported
-from towpath.telemetry.exposition import fresh
+from towpath.telemetry.exported_names import Exported
+from towpath.telemetry.exposition import fresh_values
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +65,9 @@ class MetricExport:
     def send(self, newest: Iterable[Series]) -> None:
         """Send the newest point of each series, unless it is too old."""
         self._newest = {}
-        for series in fresh(newest, time.time()):
-            metric = exported(series.metric)
-            if metric is not None:
-                self._instrument(metric)
-                attributes = {"site": series.site, **entity_labels(series.entity), **dict(metric.labels)}
-                observation = Observation(series.points[-1][1], attributes)
-                self._newest.setdefault(metric.name, []).append(observation)
+        for metric, labels, value in fresh_values(newest, time.time()):
+            self._instrument(metric)
+            self._newest.setdefault(metric.name, []).append(Observation(value, labels))
         self._reader.collect(timeout_millis=EXPORT_S * 1000)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from towpath.bus import Bus
-from towpath.contracts.commands import JobView, ListJobs
+from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.live import MAX_RESULT_BYTES, KeptResult, ReadResults, ResultList
 from towpath.streams.pages import StoredMessage, last_serial, page
@@ -23,7 +23,8 @@ class Results:
 
     async def read(self, command: ReadResults) -> ResultList:
         """Return the newest results. Raises `TowpathError`: no such job, or the site does not answer."""
-        output = (await self._job(command.job)).output
+        jobs = await self._bus.request(ListJobs(), deadline_s=JOBS_S)
+        output = jobs.named(command.job).output
         connection = self._bus.connection
         try:
             last = await last_serial(connection, output.site, output.stream)
@@ -33,14 +34,6 @@ class Results:
             raise TowpathError(ErrorCode.SITE_DOWN, f"site {output.site} does not answer") from error
         results = [shown(message) for message in reversed(stored)]
         return ResultList(job=command.job, site=output.site, stream=output.stream, last=last, results=results)
-
-    async def _job(self, name: str) -> JobView:
-        jobs = (await self._bus.request(ListJobs(), deadline_s=JOBS_S)).jobs
-        for job in jobs:
-            if job.spec.name == name:
-                return job
-        known = [job.spec.name for job in jobs]
-        raise TowpathError.unknown("job", name, known)
 
 
 def shown(message: StoredMessage) -> KeptResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
@@ -23,17 +24,10 @@ class PlaceAway(Exception):
     """Error: a place did not answer in time. Its text tells why."""
 
 
-async def spans_of(connection: Client, place: str, trace: str) -> list[Span]:
-    """Return a place's spans of a trace, without those of single events. Raises `PlaceAway`."""
-    return await _all_of(connection, place, SPANS_STREAM, Span.subject.format(trace=trace))
-
-
-async def event_spans_of(connection: Client, place: str, trace: str) -> list[Span]:
-    """Return a place's spans of a single event's trace. Raises `PlaceAway`."""
-    return await _all_of(connection, place, EVENT_SPANS_STREAM, EventSpan.subject.format(trace=trace))
-
-
-async def _all_of(connection: Client, place: str, stream: str, subject: str) -> list[Span]:
+async def spans_of(connection: Client, place: str, trace: str, kind: type[Span] = Span) -> list[Span]:
+    """Return a place's spans of a trace: those of commands, or the `EventSpan`s. Raises `PlaceAway`."""
+    stream = EVENT_SPANS_STREAM if kind is EventSpan else SPANS_STREAM
+    subject = kind.subject.format(trace=trace)
     spans: list[Span] = []
     first = 1
     while messages := await _page(connection, place, stream, first, PAGE, subject):
@@ -71,19 +65,23 @@ async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]
 
 
 async def _last(connection: Client, place: str, stream: str) -> int:
-    try:
-        async with asyncio.timeout(PLACE_S):
-            return await last_serial(connection, place, stream)
-    except (NatsError, TimeoutError, OSError) as error:
-        raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
+    async with _in_time():
+        return await last_serial(connection, place, stream)
 
 
 async def _page(
     connection: Client, place: str, stream: str, first: int, count: int, subject: str | None = None
 ) -> list[StoredMessage]:
+    async with _in_time():
+        return await page(connection, place, stream, first, count, subject=subject)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Raise `PlaceAway` when a place does not answer in time, or the connection fails."""
     try:
         async with asyncio.timeout(PLACE_S):
-            return await page(connection, place, stream, first, count, subject=subject)
+            yield
     except (NatsError, TimeoutError, OSError) as error:
         raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
 

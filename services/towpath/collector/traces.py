@@ -12,13 +12,12 @@ from towpath.bus import Bus
 from towpath.collector.span_reading import (
     PlaceAway,
     backwards_at_hub,
-    event_spans_of,
     newest_events_at,
     spans_of,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList, TraceSummary
+from towpath.contracts.traces import EventSpan, ListTraces, ShowTrace, Span, Trace, TraceList, TraceSummary
 from towpath.telemetry.trace_tree import merged
 from towpath.telemetry.tracing import span_of
 
@@ -116,7 +115,7 @@ class Traces:
         places, connection = await self._places(), self._bus.connection
         (commands, away), (events, also_away) = await asyncio.gather(
             self._whole(trace, places),
-            _from_all(places, lambda place: event_spans_of(connection, place, trace)),
+            _from_all(places, lambda place: spans_of(connection, place, trace, EventSpan)),
         )
         return merged([*commands, *events]), away | also_away
 

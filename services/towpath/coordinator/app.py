@@ -40,7 +40,7 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
     """Coordinate until `stop` is set. The next coordinator continues operations under way."""
     registry = Registry.connect(settings)
     try:
-        async with at_hub(settings, "coordinator", stop) as bus:
+        async with at_hub(settings, stop) as bus:
             if bus is None:
                 return
             await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))

@@ -6,19 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from towpath.contracts.site import Capacity
 from towpath.mesh.home import Home
+from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class CoordinatorSettings:
+class CoordinatorSettings(HubSettings):
     """Addresses of the hub and the registry, the sites of the mesh, and time limits."""
 
-    hub_url: str
-    hub_user: str
-    hub_password: str
+    service = "coordinator"
+
     redis_host: str
     redis_port: int
     redis_user: str | None
@@ -40,23 +41,18 @@ class CoordinatorSettings:
     reconcile_every_s: float = 2.0
 
     @classmethod
-    def from_home(cls, home: Path) -> CoordinatorSettings:
-        """Return the settings of the mesh that was set up in the directory `home`. Raises `TowpathError`.
+    def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
+        """Return the registry's address, the sites, and the places of users' code.
 
         The environment variable TOWPATH_ARTEFACTS names the place of the artefact root in a container."""
-        mesh = MeshState.load(Home(home))
-        login = mesh.login("coordinator")
-        return cls(
-            hub_url=mesh.hub_url,
-            hub_user=login.user,
-            hub_password=login.password,
-            redis_host=mesh.redis_host,
-            redis_port=mesh.redis_port,
-            redis_user=mesh.redis_coordinator.user,
-            redis_password=mesh.redis_coordinator.password,
-            sites=tuple(mesh.sites),
-            faults=mesh.spec.faults.enabled,
-            capacities={name: access.spec.capacity for name, access in mesh.sites.items()},
-            artefact_root=Path(mesh.spec.artefact_root or Home(home).artefacts),
-            artefact_mount=Path(mount) if (mount := os.environ.get("TOWPATH_ARTEFACTS")) else None,
-        )
+        return {
+            "redis_host": mesh.redis_host,
+            "redis_port": mesh.redis_port,
+            "redis_user": mesh.redis_coordinator.user,
+            "redis_password": mesh.redis_coordinator.password,
+            "sites": tuple(mesh.sites),
+            "faults": mesh.spec.faults.enabled,
+            "capacities": {name: access.spec.capacity for name, access in mesh.sites.items()},
+            "artefact_root": Path(mesh.spec.artefact_root or home.artefacts),
+            "artefact_mount": Path(mount) if (mount := os.environ.get("TOWPATH_ARTEFACTS")) else None,
+        }

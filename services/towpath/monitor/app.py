@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 async def run(settings: MonitorSettings, stop: asyncio.Event) -> None:
     """Monitor until `stop` is set. The next monitor continues comparisons under way."""
-    async with at_hub(settings, "monitor", stop) as bus:
+    async with at_hub(settings, stop) as bus:
         if bus is None:
             return
         comparisons = Comparisons(bus)

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from running.command_line import CHECK_S, MESH_TIMEOUT_S, STEP_S, read_line
-from running.edges import EDGES, asked_by
+from running.edges import EDGES, asked_by, crossings
 from running.places import EXAMPLES
 from running.promises import promise
 from running.waiting import until
 from running.whole_mesh import WholeMesh, whole_mesh
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.traces import Trace
-from towpath.telemetry.trace_tree import crossings, orphans
+from towpath.telemetry.trace_tree import orphans
 
 pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("quick start")]
 

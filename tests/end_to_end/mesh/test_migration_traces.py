@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from running.edges import EDGES, asked_by
+from running.edges import EDGES, asked_by, crossings
 from running.otlp_receiver import Received, otlp_receiver
 from running.places import EXAMPLES
 from running.waiting import until
@@ -26,7 +26,7 @@ from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.processes import find
 from towpath.protocols.spans import operation_span
-from towpath.telemetry.trace_tree import crossings, is_unfinished, orphans
+from towpath.telemetry.trace_tree import is_unfinished, orphans
 
 pytestmark = pytest.mark.timeout(700)
 

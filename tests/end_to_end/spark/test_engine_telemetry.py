@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import nats
 import pytest
 
-from running.edges import MICRO_BATCHES
+from running.edges import MICRO_BATCHES, crossings
 from running.engine import SUMS, WITHIN_S, Site, assignment
 from running.promises import promise
 from running.servers import Server
@@ -29,7 +29,7 @@ from towpath.engines.commands import serve
 from towpath.tasks import end
 from towpath.telemetry import tracing
 from towpath.telemetry.shipping import SpanShipper
-from towpath.telemetry.trace_tree import crossings, is_unfinished
+from towpath.telemetry.trace_tree import is_unfinished
 from towpath.telemetry.tracing import continuing, ensure_span_streams, span_of, trace_of, traceparent_of
 
 pytestmark = pytest.mark.timeout(400)

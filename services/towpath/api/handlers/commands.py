@@ -8,7 +8,7 @@ from typing import Any, cast
 from aiohttp import web
 
 from towpath.api.coordinator import Change, Coordinator
-from towpath.api.problems import refusal
+from towpath.api.problems import Refusal
 from towpath.api.reading import body_of, no_query, path_fields, query_of
 from towpath.api.responses import answered, carried_out
 from towpath.contracts.errors import ErrorCode
@@ -24,7 +24,7 @@ def command_identifier(request: web.Request) -> str:
     if key is None:
         return new_identifier()
     if re.fullmatch(IDEMPOTENCY_KEY_PATTERN.strip("^$"), key) is None:
-        raise refusal(
+        raise Refusal(
             400,
             ErrorCode.INVALID,
             "this is not a valid key",

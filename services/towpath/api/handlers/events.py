@@ -1,16 +1,17 @@
-"""Send events as server-sent events: resumable by serial number, with limited memory and a proper end."""
+"""Server-sent events: those of the mesh, resumable by serial number, and its state as it changes."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from contextlib import aclosing, suppress
 
 from aiohttp import web
 
 from towpath.api.event_log import KeptEvent, KeptEventReader, KeptRange, span
-from towpath.api.reading import query_of
+from towpath.api.live_feed import FeedFollower, LiveFeed
+from towpath.api.reading import no_query, query_of
 from towpath.api.settings import ApiSettings
-from towpath.api.streaming import EventStream, Stopping
+from towpath.api.streaming import EventStream
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.rest import LARGEST_SERIAL, EventsQuery, Route
@@ -32,19 +33,13 @@ class EventRoutes:
         query = query_of(request, EventsQuery)
         kept = await span(self._connection)
         after = _start(_last_event_id(request), query, kept)
-        stream = EventStream(self._stop, write_s=self._settings.write_s)
-        response = await stream.begin(request)
         reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
-        try:
-            # It is not an error if a client is gone or does not read.
-            with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
-                await stream.write(_opening(after, kept))
-                await self._stream(reader, stream, through)
-                await stream.finish()
-        finally:
-            await reader.close()
-        return response
+        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        async with aclosing(reader), stream.to(request):
+            await stream.write(_opening(after, kept))
+            await self._stream(reader, stream, through)
+        return stream.response
 
     async def _stream(self, reader: KeptEventReader, stream: EventStream, through: int | None) -> None:
         follow, within_s = through is None, self._settings.keep_alive_s
@@ -54,6 +49,32 @@ class EventRoutes:
                 return
             wanted = [event for event in page if through is None or event.serial <= through]
             await stream.write(b"".join(map(encoded, wanted)) or b": nothing new\n\n")
+
+
+class LiveRoutes:
+    """Streams the live feed to clients."""
+
+    def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
+        self._settings = settings
+        self._feed = LiveFeed(bus)
+        self._stop = stop
+
+    async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Stream until the client goes, is too slow, or the service ends."""
+        no_query(request)
+        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        async with stream.to(request):
+            await stream.write(b": the mesh follows\n\n")
+            async with self._feed.following() as follower:
+                await self._pass_on(follower, stream)
+        return stream.response
+
+    async def _pass_on(self, follower: FeedFollower, stream: EventStream) -> None:
+        while not follower.cut_off:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.keep_alive_s):
+                    await stream.unless_stopping(follower.arrived.wait())
+            await stream.write(follower.take() or b": nothing new\n\n")
 
 
 def encoded(event: KeptEvent) -> bytes:

@@ -1,4 +1,5 @@
-"""Single jobs. The coordinator's commands are for all jobs, or for whole specifications."""
+"""Single jobs and migrations. The coordinator's commands are for all jobs, for whole specifications, or for
+operations of any kind."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.commands import CommandRoutes, given_fields
 from towpath.api.reading import json_of, no_query, path_parameter, validated
 from towpath.api.responses import answered
-from towpath.contracts.commands import JobView, ListJobs, UpdateJob
+from towpath.contracts.commands import JobView, ListJobs, OperationKind, ShowOperation, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.rest import Route
@@ -49,11 +50,29 @@ class JobRoutes:
         return await self._commands.finish(route, request, *accepted)
 
     async def _job(self, name: str) -> JobView:
-        jobs = (await self._coordinator.ask(ListJobs())).jobs
-        for job in jobs:
-            if job.spec.name == name:
-                return job
-        raise TowpathError.unknown("job", name, [job.spec.name for job in jobs], field="name")
+        return (await self._coordinator.ask(ListJobs())).named(name, field="name")
+
+
+class MigrationRoutes:
+    """Shows one migration."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send one operation if it is a migration."""
+        no_query(request)
+        identifier = path_parameter(request, "id")
+        view = await self._coordinator.ask(ShowOperation(operation=identifier))
+        if view.kind is not OperationKind.MIGRATE:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_MIGRATION,
+                f"this operation is not a migration but a {view.kind}",
+                field="id",
+                value=identifier,
+                allowed="the id of a migration",
+            )
+        return answered(view)
 
 
 def names_code(patch: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from towpath.api.problems import refusal
+from towpath.api.problems import Refusal
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.rest import Route
 
@@ -40,7 +40,7 @@ class PageRoutes:
         name = request.match_info.get("file", FIRST)
         path = self._files.get(name)
         if path is None:
-            raise refusal(404, ErrorCode.UNKNOWN_COMMAND, "the page has no such file", value=name[:200])
+            raise Refusal(404, ErrorCode.UNKNOWN_COMMAND, "the page has no such file", value=name[:200])
         body = await asyncio.to_thread(path.read_bytes)
         content_type = TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "text/plain"
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=HEADERS)

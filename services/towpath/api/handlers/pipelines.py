@@ -54,10 +54,12 @@ class PipelineRoutes:
         try:
             return await asyncio.to_thread(read)
         except TowpathError as error:
-            if error.detail.errors:
+            wrong = error.detail
+            if wrong.errors:
                 raise
             # No single field is wrong: the text is not a document at all.
-            raise Refusal(400, error.detail) from error
+            place = {"field": wrong.field, "value": wrong.value, "allowed": wrong.allowed}
+            raise Refusal(400, wrong.code, wrong.message, **place) from error
 
 
 @contextmanager

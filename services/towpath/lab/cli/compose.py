@@ -72,13 +72,10 @@ class Files:
     @property
     def command(self) -> str:
         """Compose, on this file."""
-        return f"docker compose{'' if self._is_usual() else f' --file {shlex.quote(self.file.name)}'}"
-
-    def _is_usual(self) -> bool:
-        return self.file.name == "docker-compose.yml"
+        return f"docker compose{self._option()}"
 
     def _option(self) -> str:
-        return "" if self._is_usual() else f" --file {shlex.quote(self.file.name)}"
+        return "" if self.file.name == "docker-compose.yml" else f" --file {shlex.quote(self.file.name)}"
 
 
 def compose_command(

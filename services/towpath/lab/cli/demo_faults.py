@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from towpath.cli.output import table_of
 from towpath.cli.settings import AsJson
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_stage, write_report
@@ -159,22 +160,23 @@ def _phases(staircase: Staircase) -> Table:
         f"{staircase.rate:,.0f} lines/s"
     )
     columns = ("slow workers", "batches", "lines", "processing, s", "scheduling, s", "total, s", "lines/s")
-    table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for phase in staircase.phases:
-        table.add_row(
+    rows = (
+        (
             ", ".join(phase.slow) or "none",
-            str(phase.batches),
+            phase.batches,
             _figure(phase.events_per_batch, 0),
             _figure(phase.processing_s, 3),
             _figure(phase.scheduling_s, 3),
             _figure(phase.total_s, 3),
             _figure(phase.throughput, 0),
         )
-    return table
+        for phase in staircase.phases
+    )
+    return table_of(columns, rows, title=title, title_justify="left")
 
 
-def _figure(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
+def _figure(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:,.{digits}f}"
 
 
 def _counted(report: WordCountReport) -> Iterator[Fact]:

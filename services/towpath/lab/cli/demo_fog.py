@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from towpath.cli.output import table_of
 from towpath.cli.settings import AsJson
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
 from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_stage, write_report
@@ -85,7 +86,7 @@ def _rates_table(report: FogReport) -> Table:
         "over the edges' links",
         "over the cloud's",
     )
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    table = table_of(columns)
     for number, differential in enumerate(report.differential):
         for scenario in report.scenarios:
             turn = scenario.turns[number]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from rich.markup import escape
 from rich.table import Table
 
-from towpath.cli.output import clock, print_table
+from towpath.cli.output import clock, print_table, table_of
 from towpath.contracts.fault_commands import (
     Explanation,
     FaultCatalogue,
@@ -40,10 +39,7 @@ def print_rules(rules: Sequence[RuleView]) -> None:
 
 def rule_table(rules: Sequence[RuleView]) -> Table:
     """Return all rules as a table for a live display."""
-    table = Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
-    for view in rules:
-        table.add_row(*(escape("–" if value is None else str(value)) for value in _row(view)))
-    return table
+    return table_of(COLUMNS, map(_row, rules))
 
 
 def print_explanation(explanation: Explanation) -> None:

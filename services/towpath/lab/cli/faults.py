@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.live import Live
 
-from towpath.cli.connection import AnswerT, open_bus
+from towpath.cli.connection import AnswerT, ask, open_bus
 from towpath.cli.endings import BAD_INPUT, complain
 from towpath.cli.output import print_json, print_json_line, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -170,24 +171,14 @@ def list_rules(
 
 async def _watch(home: Home, as_json: bool) -> None:
     async with open_bus(home) as bus:
-        with Live(auto_refresh=False) if not as_json else _Lines() as screen:
+        with nullcontext() if as_json else Live(auto_refresh=False) as screen:
             while True:
                 found = await bus.request(ListRules(), deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
-                if as_json:
+                if screen is None:
                     print_json_line(found.rules)
-                elif isinstance(screen, Live):
+                else:
                     screen.update(rule_table(found.rules), refresh=True)
                 await asyncio.sleep(WATCH_EVERY_S)
-
-
-class _Lines:
-    """Stands for the table when lines are printed instead."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None
 
 
 @app.command()
@@ -257,8 +248,7 @@ def metrics(
 
 
 async def _ask(home: Home, command: Command[AnswerT]) -> AnswerT:
-    async with open_bus(home) as bus:
-        return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
+    return await ask(home, command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S, traced=True)
 
 
 def counted(read: list[WrittenRule]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from towpath.cli.connection import AnswerT, load_mesh, open_bus
+from towpath.cli.connection import AnswerT, ask, load_mesh
 from towpath.cli.output import clock, print_json, print_table
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -17,9 +17,6 @@ from towpath.mesh.home import Home
 
 DEADLINE_S = 20.0
 """Everything is answered at once, unless the links' process is just being restarted."""
-
-ATTEMPT_S = 5.0
-"""Then a command is sent again: the process that heard it may have died."""
 
 COLUMNS = (
     "site",
@@ -139,8 +136,7 @@ async def _ask(home: Home, command: Command[AnswerT]) -> AnswerT:
             value=False,
             allowed="true",
         )
-    async with open_bus(home) as bus:
-        return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
+    return await ask(home, command, deadline_s=DEADLINE_S, traced=True)
 
 
 def _row(view: LinkView) -> tuple[object, ...]:

@@ -58,14 +58,7 @@ def replay(
     plan = asyncio.run(_plan(home, site, topic, rate, speed))
     report = asyncio.run(_replay(plan, airport, limit, malformed_every, close))
     if as_json:
-        return print_json(
-            {
-                "sent": report.sent,
-                "acknowledged": report.acknowledged,
-                "redelivered": report.redelivered,
-                "seconds": report.seconds,
-            }
-        )
+        return print_json(report)
     print(_describe(report))
 
 

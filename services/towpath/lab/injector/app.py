@@ -25,7 +25,7 @@ async def run(settings: InjectorSettings, stop: asyncio.Event) -> None:
 
     What an earlier injector has loaded is unloaded first.
     """
-    async with at_hub(settings, "injector", stop) as bus:
+    async with at_hub(settings, stop) as bus:
         if bus is None:
             return
         await _inject(settings, bus, stop)

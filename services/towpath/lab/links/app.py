@@ -54,7 +54,7 @@ async def _take_commands(
     restored: asyncio.Queue[str],
     stop: asyncio.Event,
 ) -> None:
-    async with at_hub(settings, "links", stop) as bus:
+    async with at_hub(settings, stop) as bus:
         if bus is None:
             return
         handlers = LinkHandlers(links, record, bus)
