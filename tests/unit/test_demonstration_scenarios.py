@@ -10,7 +10,12 @@ from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.scenario import Scenario
 from towpath.lab.demonstration.faults.handover import HandoverOptions, slowed_scenario
 from towpath.lab.demonstration.report import DemonstrationReport, EvacuationReport
-from towpath.lab.demonstration.scenario import DemonstrationOptions, leaving_scenario, moving_scenario
+from towpath.lab.demonstration.scenario import (
+    LEAVE_AT_S,
+    DemonstrationOptions,
+    leaving_scenario,
+    moving_scenario,
+)
 from towpath.lab.harness.report import Judgement, MoveReport, SentLoad
 from towpath.lab.scenarios.checking import check_scenario
 from towpath.lab.scenarios.course import received
@@ -41,10 +46,10 @@ def test_scenario_when_described_by_a_function_then_is_one_that_a_file_could_hol
 def test_evacuation_when_described_then_the_site_is_lost_once_the_job_has_left(tmp_path: Any) -> None:
     topology = tmp_path / "topology.yaml"
     topology.write_text(TOPOLOGY)
-    scenario = leaving_scenario("jfk", "lga", "cloud", 2_000, 100.0, str(topology))
+    scenario = leaving_scenario("jfk", "lga", "cloud", str(topology))
     check_scenario(scenario)
     [move, loss] = scenario.timeline
-    assert (move.at, loss.on and loss.on.where["state"]) == (7.0, "completed")
+    assert (move.at, loss.on and loss.on.where["state"]) == (LEAVE_AT_S, "completed")
     assert "lga" not in [probe.model_dump()["site"] for probe in scenario.steady_state]
 
 

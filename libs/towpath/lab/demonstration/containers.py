@@ -27,9 +27,6 @@ HEALTHY_S = 120.0
 
 MOVES_FROM = edge_of(MOVING_JOB)
 
-EVACUATED = 4000
-"""Most departures for the job that leaves a site."""
-
 
 class ContainersReport(Model):
     """The report of a run, and the seconds that its parts took."""
@@ -112,8 +109,7 @@ class ContainersDemonstration:
         return (await demonstrate(stage, options, scenario, self.output, self.say)).report
 
     async def _evacuation(self, stage: Stage) -> EvacuationReport:
-        events = min(self.events, EVACUATED)
-        scenario = leaving_scenario(MOVES_FROM, self.killed, CLOUD, events, self.rate, self.described)
+        scenario = leaving_scenario(MOVES_FROM, self.killed, CLOUD, self.described)
         # Not put back: the node that was killed stays away.
         output = self.output / "evacuation"
         return EvacuationReport.of(

@@ -38,6 +38,10 @@ LEAVING_JOB = "leaving"
 
 DEVICE_TOPIC = "site/departures"
 LEAVING_DEVICES = "site/leaving"
+
+LEAVING_DEPARTURES = 30_000
+"""Most departures that its devices send. Behind them the recording goes back from December to February, and
+its windows would have to wait as long."""
 CLEAN_TOPIC = "departures/clean"
 HOURLY_TOPIC = "departures/hourly"
 PACE_TOPIC = "departures/pace"
@@ -112,11 +116,11 @@ def pipeline(
     return PipelineSpec(name="departures", jobs=[*jobs, merged])
 
 
-def leaving_job(devices: str, source: str, events: int) -> JobSpec:
+def leaving_job(devices: str, source: str) -> JobSpec:
     """Return a job that runs at `source` and has its devices, and its results, at another site."""
     sent = Input(site=devices, topic=LEAVING_DEVICES, start="latest")
     output = Output(site=devices, topic="departures/leaving")
-    return _job(LEAVING_JOB, source, [sent], output, hourly(waiting_s(events)), 1.0).job_spec()
+    return _job(LEAVING_JOB, source, [sent], output, hourly(waiting_s(LEAVING_DEPARTURES)), 1.0).job_spec()
 
 
 def edge_of(job: str) -> str:

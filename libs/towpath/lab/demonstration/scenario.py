@@ -35,6 +35,12 @@ from towpath.lab.demonstration.pipeline import (
 MIGRATE_S = 180.0
 """Seconds for a migration, requested again where a process is killed meanwhile."""
 
+LEAVE_AT_S = 10.0
+"""Seconds of load before the job leaves its site."""
+
+LEAVING_RATE = 100.0
+"""Events per second for the job that leaves: so `LEAVING_DEPARTURES` last longer than any migration."""
+
 PHASES = Phases(before_s=1.0, during_s=0.0, after_s=90.0, steady_s=1.0)
 """While the timeline is played, the load is sent to its end."""
 
@@ -116,34 +122,31 @@ def moving_scenario(options: DemonstrationOptions, topology: str | None = None) 
     )
 
 
-def leaving_scenario(
-    devices: str, source: str, target: str, events: int, rate: float, topology: str
-) -> Scenario:
+def leaving_scenario(devices: str, source: str, target: str, topology: str) -> Scenario:
     """Return a job that leaves a node of a topology, which is killed with everything on it right afterwards.
 
-    Its devices and its results are at a third site.
+    Its devices and its results are at a third site. The devices send until the run ends, so results are due
+    after the loss however long the migration takes.
     """
-    moving_at = round(0.35 * events / rate, 3)
-    moved = has_moved(LEAVING_JOB, events / rate)
+    moved = has_moved(LEAVING_JOB, LEAVE_AT_S)
     return Scenario(
         name="evacuation",
         description=f"A job leaves {source}, which is killed with everything on it right afterwards.",
         mesh=ScenarioMesh(sites=[devices, source, target], topology=topology),
-        jobs=[leaving_job(devices, source, events)],
+        jobs=[leaving_job(devices, source)],
         load=[
             ReplayLoad(
                 replay="departures",
                 site=devices,
                 topic=LEAVING_DEVICES,
                 airport=devices.upper(),
-                rate=rate,
-                events=events,
+                rate=LEAVING_RATE,
             )
         ],
         steady_state=[SiteProbe(site=devices), SiteProbe(site=target)],
         phases=PHASES,
         timeline=[
-            Step(at=moving_at, migrate=_move(LEAVING_JOB, target, StrategyName.HANDOVER)),
+            Step(at=LEAVE_AT_S, migrate=_move(LEAVING_JOB, target, StrategyName.HANDOVER)),
             Step(on=moved, node=FailNodes(do="fail", nodes=[source])),
         ],
         expect=EXPECT,
