@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from towpath.checker.identity import utc
-
-
-def differing(expected: Mapping[str, Any], actual: Mapping[str, Any], tolerance: float) -> str | None:
-    """Return the first field that differs, for people; None if none does.
-
-    A field that is missing where a value is expected differs, and so does an additional one. An absent
-    field is the same as a null one: not every JSON writer writes nulls.
-    """
-    for name, value in expected.items():
-        if not equal(value, actual.get(name), tolerance):
-            return f"{name} is {actual.get(name)!r}, not {value!r}"
-    for name, value in actual.items():
-        if name not in expected and value is not None:
-            return f"{name} = {value!r} is additional"
-    return None
 
 
 def equal(expected: Any, actual: Any, tolerance: float) -> bool:

@@ -10,8 +10,6 @@ from rich.text import Text
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 
-__all__ = ["FAULTS", "NOTICES", "as_json", "as_table"]
-
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
     """Return all counts, `clean` and the examples, in JSON types only."""

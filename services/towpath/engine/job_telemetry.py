@@ -99,7 +99,7 @@ class JobTelemetry:
 
 
 def latencies(published: StoredBatch) -> Iterable[float]:
-    """Return the latencies of some evenly picked results, seconds. See `JobMeasures.results_after`."""
+    """Return the latencies of some evenly picked results, seconds. See `JobMeasures.add_latencies`."""
     step = math.ceil(len(published.results) / MOST_RESULTS)
     for result in published.results[::step]:
         try:
