@@ -102,7 +102,18 @@ def test_cleaned_events_when_all_came_then_verdict_is_clean() -> None:
     assert truth.complete({each.identity for each in seen})
 
 
+def test_filter_when_a_number_decides_then_results_with_the_declared_fields_are_expected() -> None:
+    spec = job(Filter(fields={"v": FieldType.DOUBLE, "key": FieldType.STRING}, where="v > 1.5"), "up/one")
+    given = results_of_a_job("a/up/one", {"v": 1, "key": "k"}, {"v": 2, "key": "k", "w": 7}, {"key": "k"})
+    truth = JobTruth.of(spec, [given])
+    assert list(truth.expected.values()) == [{"v": 2.0, "key": "k"}]
+    verdict = truth.verdict(
+        came(spec, envelope(1, {"v": 1, "key": "k"}, job="j"), envelope(2, {"v": 2.0, "key": "k"}, job="j"))
+    )
+    assert (verdict.lost, verdict.wrong, verdict.unexpected) == (0, 0, 1)
+
+
 def test_job_when_its_operator_does_not_say_what_it_does_then_it_is_not_judged() -> None:
-    kept = Filter(fields={"v": FieldType.DOUBLE}, where="v > 1")
+    kept = Filter(fields={"v": FieldType.DOUBLE}, where="round(v) > 1")
     assert not judged(job(kept, "up/one"))
     assert judged(job(HOURLY, "up/one", "up/two"))

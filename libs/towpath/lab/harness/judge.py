@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator as comparisons
+import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -31,9 +33,30 @@ from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import Clean, Forward, Merge, ProcessingWindow, Window, WindowShape
+from towpath.contracts.operators import (
+    Clean,
+    FieldRule,
+    FieldType,
+    Filter,
+    Forward,
+    Merge,
+    ProcessingWindow,
+    Window,
+    WindowShape,
+)
 
 Expected = Mapping[Identity, Mapping[str, Any]]
+
+_COMPARISON = re.compile(r"\s*(\w+)\s*(<=|>=|<>|!=|<|>|=)\s*(-?\d+(?:\.\d+)?)\s*")
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "<": comparisons.lt,
+    "<=": comparisons.le,
+    ">": comparisons.gt,
+    ">=": comparisons.ge,
+    "=": comparisons.eq,
+    "<>": comparisons.ne,
+    "!=": comparisons.ne,
+}
 
 
 @dataclass
@@ -80,6 +103,10 @@ def judged(spec: JobSpec) -> bool:
     if isinstance(operator, ProcessingWindow | Clean):
         # Of several inputs, chance decides the order in which their events come.
         return len(spec.inputs) == 1 and (isinstance(operator, ProcessingWindow) or bool(operator.identity))
+    if isinstance(operator, Filter):
+        # Any other condition is an expression of Spark SQL, which only Spark computes.
+        compared = _COMPARISON.fullmatch(operator.where)
+        return compared is not None and operator.fields.get(compared[1]) in (FieldType.LONG, FieldType.DOUBLE)
     return isinstance(operator, Forward | Merge)
 
 
@@ -107,6 +134,8 @@ class JobTruth:
             )
         if isinstance(operator, Window):
             return cls(spec, inputs, _closed_windows(spec, operator, inputs), {})
+        if isinstance(operator, Filter):
+            return cls(spec, inputs, _kept(spec, operator, inputs), {})
         passed = {} if isinstance(operator, ProcessingWindow) else _passed_on(spec, inputs)
         return cls(spec, inputs, passed, {})
 
@@ -206,15 +235,34 @@ def _closed_windows(spec: JobSpec, operator: Window, inputs: Inputs) -> Expected
 
 def _passed_on(spec: JobSpec, inputs: Inputs) -> Expected:
     """A result for each event, with the same values."""
-    several = len(inputs) > 1
     expected: dict[Identity, Mapping[str, Any]] = {}
     for each in inputs:
         for event in each.events:
             body = json_object(event.payload)
             if body is not None:
-                identity = SerialIdentity(spec.name, each.name if several else None, event.serial)
-                expected[identity] = body if each.from_device else body["values"]
+                expected[_of_event(spec, each, event)] = body if each.from_device else body["values"]
     return expected
+
+
+def _kept(spec: JobSpec, operator: Filter, inputs: Inputs) -> Expected:
+    """A result with the declared fields for each event for which the comparison holds."""
+    comparison = _COMPARISON.fullmatch(operator.where)
+    assert comparison is not None, "see `judged`"
+    name, sign, number = comparison.groups()
+    rules = Clean(
+        fields={each: FieldRule(type=kind, required=False) for each, kind in operator.fields.items()}
+    )
+    expected: dict[Identity, Mapping[str, Any]] = {}
+    for each in inputs:
+        for position, values in clean_truth(each.bare, rules).accepted.items():
+            if values[name] is not None and _COMPARED[sign](values[name], float(number)):
+                expected[_of_event(spec, each, each.events[position])] = values
+    return expected
+
+
+def _of_event(spec: JobSpec, stored: StoredInput, event: StoredEvent) -> SerialIdentity:
+    """The identity of the result that one event has."""
+    return SerialIdentity(spec.name, stored.name if len(spec.inputs) > 1 else None, event.serial)
 
 
 def _accepted(stored: StoredInput, operator: Window | ProcessingWindow) -> pd.DataFrame:
