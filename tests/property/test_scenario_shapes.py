@@ -49,7 +49,7 @@ def test_due_times_when_of_any_shape_then_never_go_back_and_are_as_many_as_plann
     content: dict[str, Any],
 ) -> None:
     load = load_of(content)
-    times = list(takewhile(lambda at: at < 6.0, due_times(load)))
+    times = list(takewhile(lambda at: at < 6.0, due_times(lambda: load)))
     assert all(earlier <= later for earlier, later in pairwise(times))
     # Rates jump within a step of the sum where bursts begin and end.
     assert len(times) == pytest.approx(planned(load, 0.0, 6.0), rel=0.05, abs=8)

@@ -11,11 +11,15 @@ from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.job import JobSpec
 from towpath.contracts.scenario_load import LoadShape, ReplayLoad, StandardJob, SyntheticLoad
+from towpath.contracts.site import SiteSpec
 from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.judge import JobTruth, StoredInput, disorder_s, identity_for, unstored
-from towpath.lab.harness.load import DueEvent, chance, recorded, synthetic
+from towpath.lab.harness.load import Device, DueEvent, chance, recorded, synthetic
 from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 from towpath.lab.harness.workload import spec_of
+from towpath.lab.workload.text import lines
+from towpath.mesh.credentials import Credential
+from towpath.mesh.state import SiteAccess
 
 LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)
 SPEC = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
@@ -117,9 +121,44 @@ def test_due_times_when_a_load_bursts_then_as_many_are_due_as_planned() -> None:
     load = SyntheticLoad.model_validate(
         {"site": "jfk", "shape": "burst", "rate": 50, "peak": 500, "period_s": 4, "burst_s": 1}
     )
-    within = [at for at in islice(due_times(load), 5_000) if at < 8.0]
+    within = [at for at in islice(due_times(lambda: load), 5_000) if at < 8.0]
     assert len(within) == pytest.approx(planned(load, 0.0, 8.0), rel=0.02)
     assert planned(load, 0.0, 8.0) == pytest.approx(2 * (500 + 3 * 50), rel=0.02)
+
+
+def test_recorded_lines_when_their_number_is_given_then_the_text_begins_again_and_nothing_closes() -> None:
+    load = ReplayLoad(replay="lines", site="jfk", rate=10, events=len(lines()) + 1)
+    sent = [json.loads(event.payload) for event in recorded(load, lambda: False)]
+    assert sent == [{"line": line} for line in (*lines(), lines()[0])]
+
+
+def test_lines_when_they_are_asked_for_an_airport_then_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="only departures"):
+        ReplayLoad(replay="lines", site="jfk", airport="JFK")
+
+
+def test_due_times_when_the_pace_changes_then_the_next_events_follow_it() -> None:
+    load = LOAD
+    times = due_times(lambda: load)
+    before = [next(times) for _ in range(3)]
+    load = LOAD.model_copy(update={"rate": 10.0})
+    assert before == pytest.approx([0.0, 0.01, 0.02])
+    assert [next(times) for _ in range(2)] == pytest.approx([0.12, 0.22])
+
+
+async def test_planned_events_when_the_pace_changed_then_each_time_has_its_own_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("towpath.lab.harness.load.time.time", lambda: now[0])
+    login = Credential(user="devices", password="secret")
+    device = Device(LOAD, SiteAccess.model_construct(spec=SiteSpec(name="jfk"), device=login), "test")
+    device.start()
+    now = [1010.0]
+    device.change_pace(20.0)
+    await device.cancel()
+    assert device.planned(1008.0, 1013.0) == pytest.approx(2 * 100 + 3 * 20)
+    assert device.planned(900.0, 1001.0) == pytest.approx(100)
 
 
 def test_verdict_when_all_windows_came_right_then_is_clean_and_complete() -> None:

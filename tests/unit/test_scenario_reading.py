@@ -104,6 +104,8 @@ def test_time_when_given_with_a_unit_or_none_then_is_in_seconds(text: Any, secon
         ({"timeline": [{"at": 0, "unload": ["x"]}]}, "timeline.0.unload.0"),
         ({"timeline": [{"at": 0, "migrate": {"job": "other"}}]}, "timeline.0.migrate.job"),
         ({"timeline": [{"at": 0, "migrate": {"job": "counted", "to": "mars"}}]}, "timeline.0.migrate.to"),
+        ({"timeline": [{"at": 0, "pace": {"rate": 5, "site": "cloud"}}]}, "timeline.0.pace.site"),
+        ({"load": [], "timeline": [{"at": 0, "pace": {"rate": 5}}]}, "timeline.0.pace.site"),
         (
             {"mesh": {"jobs": ["theirs"]}, "timeline": [{"at": 0, "remove": {"job": "theirs"}}]},
             "timeline.0.remove.job",

@@ -148,6 +148,15 @@ class Scaling(Model):
     max_events_per_batch: int | None = Field(default=None, gt=0)
 
 
+class Pace(Model):
+    """Let devices send faster or slower."""
+
+    rate: float = Field(gt=0, le=100_000)
+    """The `rate` of each load from now on, in events per second. A `peak` stays."""
+    site: SiteName | None = None
+    """Only of the loads at this site; null: of all."""
+
+
 class Removal(Model):
     """Stop a job."""
 
@@ -170,6 +179,7 @@ STEP_ACTIONS = (
     "deploy",
     "update",
     "scale",
+    "pace",
     "apply",
     "remove",
     "process",
@@ -192,6 +202,7 @@ class Step(Model):
     deploy: ScenarioJob | None = None
     update: Update | None = None
     scale: Scaling | None = None
+    pace: Pace | None = None
     apply: PipelineSpec | None = None
     remove: Removal | None = None
     process: ProcessRun | None = None
@@ -222,6 +233,8 @@ class Phases(Model):
     after_s: Seconds = 45.0
     """At most: it ends when steady state has held for `steady_s`."""
     steady_s: Seconds = 1.5
+    drain_s: Seconds = 40.0
+    """At most, for the results of each job to come once the load has ended."""
 
 
 class Collection(Model):

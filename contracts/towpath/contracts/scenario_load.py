@@ -85,19 +85,25 @@ class SyntheticLoad(Model):
 class ReplayLoad(Model):
     """Recorded events, in the order of the recording."""
 
-    replay: Literal["departures"]
-    """The departures of 2013 from New York's airports."""
+    replay: Literal["departures", "lines"]
+    """The departures of 2013 from New York's airports; or the lines of a text, as `line`, over and over."""
     site: SiteName
     topic: Topic = DEVICE_TOPIC
     airport: str | None = None
-    """Null: all three."""
+    """Of departures; null: all three."""
     rate: float = Field(default=100.0, gt=0, le=100_000)
     """Events per second."""
     events: int | None = Field(default=None, gt=0)
-    """So many departures, and the load is over; the phase *during* lasts at least until then. Null: it goes
+    """So many of them, and the load is over; the phase *during* lasts at least until then. Null: it goes
     on until the run stops it, and begins again when the recording is over."""
     malformed_every: int | None = Field(default=None, gt=0)
     """A malformed record follows every Nth departure. Null: none."""
+
+    @model_validator(mode="after")
+    def _of_departures(self) -> ReplayLoad:
+        if self.replay != "departures" and (self.airport or self.malformed_every):
+            raise ValueError("only departures have an airport and malformed records")
+        return self
 
     @property
     def length(self) -> float:

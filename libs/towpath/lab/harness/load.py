@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice, pairwise
 from random import Random
 from typing import Any
 
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
 from towpath.lab.harness.events import EventClock
-from towpath.lab.harness.load_shapes import due_times, planned
+from towpath.lab.harness.load_shapes import PresentLoad, due_times, planned
 from towpath.lab.harness.report import SentLoad
 from towpath.lab.workload.departures import AIRPORTS, Departure, closing_event, departures, with_malformed
 from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.lab.workload.text import line_events
 from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
 
@@ -89,6 +91,8 @@ class Device:
         self._draw = chance(name, seed, f"load {position}")
         self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
+        self._paces: list[tuple[float, Load]] = []
+        """The load as it was from which moment on, Unix seconds."""
         self._replay = _devices_of(
             access, load.topic, f"scenario-{name}-{position}", speed=1.0, inflight=INFLIGHT
         )
@@ -97,12 +101,21 @@ class Device:
     def start(self) -> None:
         """Begin to send."""
         self.begun_at = time.time()
+        self._paces = [(self.begun_at, self.load)]
         if isinstance(self.load, ReplayLoad):
-            events = recorded(self.load, self.stopped)
+            events = recorded(self.load, self.stopped, self._present)
         else:
-            events = synthetic(self.load, self._draw, self._clock, self.stopped)
+            events = synthetic(self.load, self._draw, self._clock, self.stopped, self._present)
         sending = self._replay.run(self._noted(events), self._take)
         self._task = asyncio.create_task(sending, name=f"load {self._name}")
+
+    def change_pace(self, rate: float) -> None:
+        """Send at another rate from the next event on."""
+        self.load = self.load.model_copy(update={"rate": rate})
+        self._paces.append((time.time(), self.load))
+
+    def _present(self) -> Load:
+        return self.load
 
     def stopped(self) -> bool:
         """True if only the closing events are left to send."""
@@ -140,7 +153,12 @@ class Device:
 
     def planned(self, since: float, until: float) -> float:
         """Return the number of events that are due between two moments in Unix seconds."""
-        return planned(self.load, since - self.begun_at, until - self.begun_at) if self.begun_at else 0.0
+        paces = [*self._paces, (math.inf, self.load)]
+        return sum(
+            planned(load, max(since, begin) - self.begun_at, min(until, end) - self.begun_at)
+            for (begin, load), (end, _) in pairwise(paces)
+            if since < end and begin < until
+        )
 
     def _take(self, report: ReplayReport) -> None:
         self.report = report
@@ -151,11 +169,17 @@ class Device:
             yield event
 
 
-def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: StopAsked) -> Iterator[DueEvent]:
+def synthetic(
+    load: SyntheticLoad,
+    draw: Random,
+    clock: EventClock,
+    stopped: StopAsked,
+    present: PresentLoad | None = None,
+) -> Iterator[DueEvent]:
     """Events made for the purpose until `stopped`, then one so late that all windows before it are over."""
     clock.begin()
     due = 0.0
-    for due in due_times(load):
+    for due in due_times(present or (lambda: load)):
         if stopped():
             break
         late = min(due, draw.uniform(0.0, load.disorder_s))
@@ -166,18 +190,25 @@ def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: Sto
     yield DueEvent(clock.closing().payload, due)
 
 
-def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[DueEvent]:
-    """Departures until `stopped` or until there were so many, then the closing ones."""
+def recorded(load: ReplayLoad, stopped: StopAsked, present: PresentLoad | None = None) -> Iterator[DueEvent]:
+    """Recorded events until `stopped` or until there were so many; after departures come closing ones."""
     due = 0.0
+    for payload, due in zip(_recording(load), due_times(present or (lambda: load)), strict=False):
+        if stopped():
+            break
+        yield DueEvent(payload, due)
+    if load.replay == "departures":
+        for airport in AIRPORTS if load.airport is None else (load.airport,):
+            yield DueEvent(closing_event(airport).payload, due)
+
+
+def _recording(load: ReplayLoad) -> Iterator[bytes]:
+    if load.replay == "lines":
+        yield from islice(line_events(), load.events)
+        return
     events: Iterable[Departure] = departures(load.airport, load.events)
     if load.events is None:
         events = cycle(events)
     if load.malformed_every is not None:
         events = with_malformed(events, load.malformed_every)
-    for position, event in enumerate(events):
-        due = position / load.rate
-        if stopped():
-            break
-        yield DueEvent(event.payload, due)
-    for airport in AIRPORTS if load.airport is None else (load.airport,):
-        yield DueEvent(closing_event(airport).payload, due)
+    yield from (event.payload for event in events)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from towpath.contracts.scenario_load import Load, LoadShape, SyntheticLoad
+
+PresentLoad = Callable[[], Load]
+"""Returns a load as it is now: its rate may change while it is sent."""
 
 _LONGEST_STEP_S = 0.01
 _STEPS_OF_A_BURST, _STEPS_OF_A_PERIOD = 50, 200
@@ -26,12 +29,12 @@ def rate_at(load: Load, at_s: float) -> float:
     return load.rate + (load.peak - load.rate) * (1 - math.cos(2 * math.pi * at_s / load.period_s)) / 2
 
 
-def due_times(load: Load) -> Iterator[float]:
+def due_times(present: PresentLoad) -> Iterator[float]:
     """Yield the seconds after the beginning at which each event is due. They never descend or end."""
-    at_s, step_s = 0.0, _step_s(load)
+    at_s, step_s = 0.0, _step_s(present())
     while True:
         yield at_s
-        at_s = _after(load, at_s, step_s)
+        at_s = _after(present(), at_s, step_s)
 
 
 def _step_s(load: Load) -> float:

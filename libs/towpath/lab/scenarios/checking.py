@@ -80,6 +80,10 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
             named.append((f"timeline.{i}.migrate.to", step.migrate.to))
         if step.migrate is not None and step.migrate.to is None and len(known) != 2:
             yield _wrong(f"timeline.{i}.migrate.to", None, known, "which site is not clear")
+        if step.pace is not None:
+            loaded = sorted({load.site for load in scenario.load})
+            if not loaded or step.pace.site not in (None, *loaded):
+                yield _wrong(f"timeline.{i}.pace.site", step.pace.site, loaded, "no load to change")
     for field, site in named:
         if site not in known:
             yield _wrong(field, site, known, "no such site in mesh.sites", ErrorCode.UNKNOWN_SITE)

@@ -70,6 +70,7 @@ class Commands:
             "deploy": self._deploy,
             "update": self._update,
             "scale": self._scale,
+            "pace": self._pace,
             "apply": self._apply,
             "remove": self._remove,
             "process": self._process,
@@ -199,6 +200,12 @@ class Commands:
         assert step.scale is not None
         changes = step.scale.model_dump(exclude={"job"}, exclude_none=True)
         await self._change(self._observed(step.scale.job).spec.model_copy(update=changes), keep_code=True)
+
+    async def _pace(self, step: Step) -> None:
+        assert step.pace is not None
+        for device in self.sampler.devices:
+            if step.pace.site in (None, device.load.site):
+                device.change_pace(step.pace.rate)
 
     async def _change(self, spec: JobSpec, *, drop_state: bool = False, keep_code: bool = False) -> None:
         known = self._observed(spec.name)

@@ -17,7 +17,6 @@ from towpath.lab.scenarios.sampler import Sampler
 SETTLE_S = 60.0
 """Seconds after the load's end for everything to run, and one site to own each job."""
 
-DRAIN_S = 40.0
 SURPLUS_S = 0.8
 """Seconds in which a surplus result shows up after the last expected one."""
 
@@ -29,6 +28,8 @@ class Judging:
     stage: Stage
     in_order: bool
     """True if results must come in order."""
+    drain_s: float
+    """Seconds for the results of each job to come."""
     journal: Journal
     verdicts: dict[str, Judgement] = field(default_factory=dict)
     """By job."""
@@ -45,7 +46,11 @@ class Judging:
         jobs = [job for job in sampler.upstream_first() if not job.changed]
         await asyncio.gather(*(self._settled(job) for job in jobs))
         for job in jobs:
-            await self._judge(job)
+            await job.drained(self.drain_s)
+        await asyncio.sleep(SURPLUS_S)
+        for job in jobs:
+            if job.judged:
+                await self._judge(job)
         for device in sampler.devices:
             await self._compare_input(device, jobs)
 
@@ -56,10 +61,6 @@ class Judging:
             self.unsettled.append(error.detail.message)
 
     async def _judge(self, job: ObservedJob) -> None:
-        await job.drained(DRAIN_S)
-        if not job.judged:
-            return
-        await asyncio.sleep(SURPLUS_S)
         verdict = await job.verdict(in_order=self.in_order)
         job.look()
         judgement = Judgement.of(verdict, job.rejected)

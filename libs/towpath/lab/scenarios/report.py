@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, SentLoad
@@ -65,6 +66,11 @@ class RunReport(Model):
     def passed(self) -> bool:
         """True if everything was as expected."""
         return not self.problems
+
+    def check(self) -> None:
+        """Raise `TowpathError` (failed) if the run got stuck, or the mesh was not in order afterwards."""
+        if self.broken:
+            raise TowpathError(ErrorCode.FAILED, f"{self.scenario}: {'; '.join(self.problems)}")
 
     @property
     def again(self) -> str:

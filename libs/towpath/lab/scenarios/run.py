@@ -45,7 +45,7 @@ POWER = "power_w"
 """Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
 STEADY_S = 60.0
-"""Seconds for steady state to come about in the first place."""
+"""Seconds for steady state to come about in the first place, besides those for which it must hold."""
 
 MOVES_S = 150.0
 """Seconds for migrations to end after the timeline."""
@@ -71,6 +71,16 @@ RESTORE_S = 360.0
 """Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
 
 
+class Measurement:
+    """Figures of a run besides its verdicts. This one takes none."""
+
+    async def begin(self, sampler: Sampler) -> None:
+        """Is called when *during* begins, before its first step. May raise `TowpathError`."""
+
+    async def end(self, sampler: Sampler) -> None:
+        """Is called when everything is judged, and nothing is put back yet. May raise `TowpathError`."""
+
+
 @dataclass
 class Run:
     """A scenario under way."""
@@ -87,6 +97,7 @@ class Run:
     """False: jobs, pipelines and nodes stay as they are in the end, because the mesh is the run's own."""
     say: Say = quiet
     """Shows people in a few words what is under way."""
+    measurement: Measurement = field(default_factory=Measurement)
     problems: list[str] = field(default_factory=list)
     broken: bool = False
     trace: RunTrace = field(init=False)
@@ -186,6 +197,7 @@ class Run:
         async with meter:
             await self._act(commands, events, steadiness)
         await self._judge(commands.sampler)
+        await self.measurement.end(commands.sampler)
 
     async def _prepare(self, commands: Commands) -> None:
         scenario = self.scenario
@@ -204,12 +216,13 @@ class Run:
     async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
         phases = self.scenario.phases
         self._phase("before")
-        if not await steadiness.until_held(phases.before_s, STEADY_S):
+        if not await steadiness.until_held(phases.before_s, STEADY_S + phases.before_s):
             self._problem(f"steady state did not come about within {STEADY_S:g} s")
             self.broken = True
             return
         self._phase("during")
         steadiness.watch_from_now()
+        await self.measurement.begin(commands.sampler)
 
         async def carry_out(step: Step) -> None:
             what = f"{step.action} {what_of(step)}".strip()
@@ -257,7 +270,9 @@ class Run:
         self._phase("judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
-        judging = Judging(self.stage, self.scenario.expect.in_order, self.journal)
+        judging = Judging(
+            self.stage, self.scenario.expect.in_order, self.scenario.phases.drain_s, self.journal
+        )
         await judging.judge(sampler)
         self._verdicts = judging.verdicts
         self.broken = self.broken or bool(judging.unsettled)

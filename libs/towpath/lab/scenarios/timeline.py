@@ -75,6 +75,9 @@ def what_of(step: Step) -> str:
         return f"{step.migrate.job}{to} by {step.migrate.strategy}"
     if step.update is not None:
         return step.update.spec.name
+    if step.pace is not None:
+        of = f" of {step.pace.site}" if step.pace.site else ""
+        return f"{step.pace.rate:g} events/s{of}"
     if step.process is not None:
         return step.process.path
     if step.node is not None:

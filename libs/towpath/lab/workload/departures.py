@@ -35,6 +35,9 @@ AIRPORTS = ("EWR", "JFK", "LGA")
 CLOSING_CARRIER = "~~"
 """Carrier of closing events; no airline has it."""
 
+CLOSING_DELAY = 60.0
+"""Delay of closing events, minutes."""
+
 CLOSING_AT = datetime(2100, 1, 1, tzinfo=UTC)
 """Event time of closing events: later than any departure plus any sensible watermark delay."""
 
@@ -107,13 +110,14 @@ def closing_event(airport: str) -> Departure:
     them, hence one closing event for each airport.
 
     Its own window never closes: the watermark would have to pass it, and nothing newer exists. So it
-    yields no result. It is a complete departure, on time, of a carrier that no airline has, so rules
-    that accept real departures accept it, provided they do not list or limit carriers. A repeated copy
-    is harmless. Send it after all else: whatever follows is late and is dropped.
+    yields no result. It is a complete departure of a carrier that no airline has, so rules that accept
+    real departures accept it, provided they do not list or limit carriers. It is an hour late, so that
+    what passes only late departures on passes it on, too. A repeated copy is harmless. Send it after all
+    else: whatever follows is late and is dropped.
     """
     row = departures_frame(airport, 1)
     row["id"] = len(_table()) + AIRPORTS.index(airport)
-    row["carrier"], row["delay"] = CLOSING_CARRIER, 0.0
+    row["carrier"], row["delay"] = CLOSING_CARRIER, CLOSING_DELAY
     row["scheduled_at"] = row["departed_at"] = pd.Timestamp(CLOSING_AT)
     return Departure(int(row["id"].iloc[0]), airport, CLOSING_AT.timestamp(), _encode(row)[0])
 
