@@ -264,7 +264,7 @@ def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> Non
 
 async def test_steadiness_when_it_cannot_look_any_more_then_whoever_waits_for_it_is_told() -> None:
     class BrokenSampler:
-        async def look(self) -> None:
+        async def look(self, behind: object) -> None:
             raise KeyError("jfk")
 
     steadiness = Steadiness([], BrokenSampler(), Journal(None))  # type: ignore[arg-type]

@@ -228,6 +228,8 @@ class Phases(Model):
 
     before_s: Seconds = 2.0
     """From the moment when steady state holds."""
+    begin_within_s: Seconds = 60.0
+    """At most, for steady state to come about in the first place."""
     during_s: Seconds = 6.0
     """Longer, when a step of the timeline comes later."""
     after_s: Seconds = 45.0

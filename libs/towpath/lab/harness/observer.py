@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
 from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged
 from towpath.lab.harness.stage import Stage
 from towpath.mesh.state import MeshState
-from towpath.streams.pages import last_serial, pages_after
+from towpath.streams.pages import PAGE, last_serial, page, pages_after
 
 DEPLOY_S, ATTEMPT_S = 90.0, 10.0
 READ_S, LOOK_EVERY_S = 40.0, 0.2
@@ -135,10 +135,13 @@ class ObservedJob:
         sending any more, and the jobs that it reads from must be drained. Raises `TowpathError` when an input
         cannot be read.
         """
-        for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
-            await self._read(entry, stored)
         if self.judged:
+            for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
+                await self._read(entry, stored)
             self._truth = await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+            newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
+        else:
+            newest = {entry.name: await self._newest(entry) for entry in self.view.inputs}
         truth = self._truth
         end = time.time() + within_s
         while time.time() < end:
@@ -146,7 +149,7 @@ class ObservedJob:
             if truth and await asyncio.to_thread(truth.complete, self._came):
                 return True
             silent = truth is None or (self.gap_s(time.time()) or 0.0) > quiet_s
-            if silent and await self._processed_all():
+            if silent and await self._processed(newest):
                 return truth is None
             await asyncio.sleep(LOOK_EVERY_S)
         return False
@@ -157,16 +160,23 @@ class ObservedJob:
         observations = list(self.collector.observations)
         return await asyncio.to_thread(self._truth.verdict, observations, in_order=in_order)
 
-    async def _processed_all(self) -> bool:
-        newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
-        if not newest:
-            return True
-        status = await self._status()
-        return status is not None and all(status.serials.get(name, 0) >= newest[name] for name in newest)
+    async def _processed(self, newest: Mapping[str, int]) -> bool:
+        """True if its owner has processed its inputs up to these serial numbers."""
+        status = await self._status() if newest else None
+        return not newest or (
+            status is not None and all(status.serials.get(name, 0) >= newest[name] for name in newest)
+        )
 
     async def _status(self) -> JobStatus | None:
         views = await self.stage.ask_jobs()
         return next((view.status for view in views if view.spec.name == self.name), None)
+
+    async def _newest(self, entry: ResolvedInput) -> int:
+        """Return the newest serial number in an input; 0 if none of the last events is for the job."""
+        connection = self.stage.bus.connection
+        last = await last_serial(connection, entry.site, entry.stream)
+        messages = await page(connection, entry.site, entry.stream, max(1, last - PAGE + 1)) if last else []
+        return max((m.serial for m in messages if entry.subject in (None, m.subject)), default=0)
 
     async def _read(self, entry: ResolvedInput, stored: StoredInput) -> None:
         """Read an input page by page, with rests, because the subscriber shares the event loop.

@@ -74,7 +74,8 @@ class Judging:
     async def _compare_input(self, device: Device, jobs: list[ObservedJob]) -> None:
         """Compare what a device's broker has acknowledged with what the input of a job holds."""
         name = f"{device.load.site}/{device.load.topic}"
-        read = (each for job in jobs if job.since <= device.begun_at for each in job.inputs)
+        whole = (job for job in jobs if job.judged and job.since <= device.begun_at)
+        read = (each for job in whole for each in job.inputs)
         stored = next((each for each in read if each.name == name), None)
         missing = [] if stored is None else await asyncio.to_thread(unstored, device.sent, stored)
         if missing:

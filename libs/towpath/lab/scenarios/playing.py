@@ -26,7 +26,7 @@ from towpath.lab.harness.journal import FILE, Journal
 from towpath.lab.harness.stage import Say, Stage, connected_stage, quiet, small_mesh, stage, standing
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.report_page import write_report
-from towpath.lab.scenarios.run import Run
+from towpath.lab.scenarios.run import Measurement, Run
 from towpath.lab.scenarios.variation import varied
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
@@ -157,11 +157,19 @@ class Played:
 
 
 async def play_described(
-    up: Stage, scenario: Scenario, output: Path, *, say: Say = quiet, put_back: bool = True
+    up: Stage,
+    scenario: Scenario,
+    output: Path,
+    *,
+    say: Say = quiet,
+    put_back: bool = True,
+    measurement: Measurement | None = None,
 ) -> Played:
-    """Run a scenario that a function describes; `output` gets its journal. `say`, `put_back`: see `Run`."""
+    """Run a scenario that a function describes; `output` gets its journal. All else: see `Run`."""
     with Journal(output / FILE) as journal:
-        report = await Run(up, scenario, journal, put_back=put_back, say=say).play()
+        run = Run(up, scenario, journal, put_back=put_back, say=say)
+        run.measurement = measurement or run.measurement
+        report = await run.play()
     return Played(report, journal.lines)
 
 

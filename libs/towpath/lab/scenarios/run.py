@@ -44,9 +44,6 @@ log = logging.getLogger(__name__)
 POWER = "power_w"
 """Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
-STEADY_S = 60.0
-"""Seconds for steady state to come about in the first place, besides those for which it must hold."""
-
 MOVES_S = 150.0
 """Seconds for migrations to end after the timeline."""
 
@@ -76,6 +73,9 @@ class Measurement:
 
     async def begin(self, sampler: Sampler) -> None:
         """Is called when *during* begins, before its first step. May raise `TowpathError`."""
+
+    async def load_ended(self, sampler: Sampler) -> None:
+        """Is called when the load has ended, and no result is awaited yet. May raise `TowpathError`."""
 
     async def end(self, sampler: Sampler) -> None:
         """Is called when everything is judged, and nothing is put back yet. May raise `TowpathError`."""
@@ -216,8 +216,8 @@ class Run:
     async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
         phases = self.scenario.phases
         self._phase("before")
-        if not await steadiness.until_held(phases.before_s, STEADY_S + phases.before_s):
-            self._problem(f"steady state did not come about within {STEADY_S:g} s")
+        if not await steadiness.until_held(phases.before_s, phases.begin_within_s + phases.before_s):
+            self._problem(f"steady state did not come about within {phases.begin_within_s:g} s")
             self.broken = True
             return
         self._phase("during")
@@ -270,6 +270,7 @@ class Run:
         self._phase("judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
+        await self.measurement.load_ended(sampler)
         judging = Judging(
             self.stage, self.scenario.expect.in_order, self.scenario.phases.drain_s, self.journal
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
@@ -74,11 +74,15 @@ class Sampler:
         order = TopologicalSorter(writers_of(job.spec for job in self.jobs.values())).static_order()
         return [self.jobs[name] for name in order]
 
-    async def look(self) -> None:
-        """Look at results, and ask how much is stored. A silent stream keeps its last position."""
+    async def look(self, behind: Iterable[str]) -> None:
+        """Look at results, and ask how much is stored for the jobs of these names.
+
+        A silent stream keeps its last position. Questions cross the links that a run may be about.
+        """
         for job in self.jobs.values():
             job.look()
-        inputs = {(entry.site, entry.stream) for job in self.jobs.values() for entry in job.view.inputs}
+        asked = [self.jobs[name] for name in behind if name in self.jobs]
+        inputs = {(entry.site, entry.stream) for job in asked for entry in job.view.inputs}
         await asyncio.gather(*(self._ask_stored(site, stream) for site, stream in inputs))
 
     def site_up(self, site: str) -> bool:

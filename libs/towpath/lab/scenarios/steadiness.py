@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.scenario import Probe
+from towpath.contracts.scenario import LagProbe, Probe, ThroughputProbe
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.probes import ProbeValue, measure
 from towpath.lab.scenarios.sampler import Sampler
@@ -50,9 +50,10 @@ class Steadiness:
 
     async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
+        behind = {probe.job for probe in self.probes if isinstance(probe, LagProbe | ThroughputProbe)}
         while True:
             begun = loop.time()
-            await self.sampler.look()
+            await self.sampler.look(behind)
             self.take(await measure(self.probes, self.sampler), time.time())
             self.on_sample()
             await asyncio.sleep(max(0.05, LOOK_EVERY_S - (loop.time() - begun)))
