@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
+from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import ReceivedMessage, observe
-from towpath.checker.verdict import Verdict
 from towpath.composition.difference import difference, spelled_out
 from towpath.composition.running import RunningJob
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.pipeline import Action, PlannedChange
 from towpath.lab.demonstration.fog.change import describe
-from towpath.lab.demonstration.fog.change_truth import change_truth, judge_change
+from towpath.lab.demonstration.fog.change_truth import ChangeVerdict, identity_of_jobs, judge_change
 from towpath.lab.demonstration.fog.pipelines import described
-from towpath.lab.demonstration.truth import identity_in_pipeline
+from towpath.lab.harness.judge import StoredInput
 
 BEFORE, AFTER = described("delays-1"), described("delays-2")
+SPECS = {job.name: job.job_spec() for job in (*BEFORE.jobs, *AFTER.jobs)}
 OLD, NEW = "departures/jfk", "departures/jfk/all"
-CUT, CHANGED_AT, GONE = 6, 100.0, 7
+CUT, HELD, GONE = 6, 5, 7
 """C writes the first six to the old topic; B takes seven, and five were cleaned when the change came."""
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -31,44 +32,69 @@ EVENTS: list[dict[str, Any]] = [
     {"id": n, "carrier": "UA", "departed_at": (START + timedelta(minutes=n)).isoformat(), "delay": delay}
     for n, delay in enumerate(DELAYS)
 ]
+EVENTS.append(
+    {"id": 99, "carrier": "~~", "departed_at": (START + timedelta(days=9)).isoformat(), "delay": 60.0}
+)
+"""The last one closes all windows before it."""
+
 SENT = [json.dumps(event).encode() for event in EVENTS] + [b"{"]
 
 Fault = Callable[[list[ReceivedMessage]], list[ReceivedMessage]]
 
 
-def published(job: str, topic: str, at: float = 200.0, **body: Any) -> ReceivedMessage:
-    stored = START.isoformat()
-    whole = {"job": job, "site": "jfk", "epoch": 1, "serial": 1, "stored_at": stored, "count": 1, **body}
-    return observe(json.dumps(whole).encode(), identity_in_pipeline, at, topic=topic)
+def envelope(job: str, serial: int, **body: Any) -> bytes:
+    about = {"job": job, "site": "jfk", "epoch": 1, "serial": serial, "stored_at": START.isoformat()}
+    return json.dumps({**about, "count": 1, **body}).encode()
+
+
+def published(job: str, topic: str, serial: int, **body: Any) -> ReceivedMessage:
+    return observe(envelope(job, serial, **body), identity_of_jobs(SPECS.values()), 200.0, topic=topic)
 
 
 def only(event: dict[str, Any], *fields: str) -> dict[str, Any]:
     return {name: event[name] for name in fields}
 
 
+def stored(*payloads: bytes, from_device: bool = False) -> StoredInput:
+    events = [StoredEvent(serial, payload) for serial, payload in enumerate(payloads, start=1)]
+    return StoredInput("jfk/any", from_device, events)
+
+
+PLAUSIBLE = [(place, event) for place, event in enumerate(EVENTS[CUT:], start=1) if event["delay"] < 240]
+"""Of what C wrote to the new topic, with the serial numbers there."""
+
+CLEANED = stored(*(envelope("clean-jfk", n, values=event) for n, event in enumerate(EVENTS, start=1)))
+PASSED_ON = [envelope("forward-jfk", n, values=event) for n, event in enumerate(EVENTS, start=1)]
+INPUTS = {
+    "clean-jfk": stored(*SENT, from_device=True),
+    "late-jfk": CLEANED,
+    "forward-jfk": CLEANED,
+    "plausible-jfk": stored(*PASSED_ON[CUT:]),
+    "hourly-jfk": stored(
+        *PASSED_ON[:CUT], *(envelope("plausible-jfk", place, values=event) for place, event in PLAUSIBLE)
+    ),
+}
+
+
 def flawless() -> list[ReceivedMessage]:
     """Return the results that subscribers receive when nothing goes wrong."""
-    found = [
-        published("clean-jfk", "departures/clean", 50.0 if n < 5 else 150.0, values=event)
-        for n, event in enumerate(EVENTS)
-    ]
-    rejected = {"job": "clean-jfk", "serial": 11, "input": "jfk/site/departures", "reason": "?", "event": "{"}
+    numbered = [*enumerate(EVENTS, start=1)]
+    found = [published("clean-jfk", "departures/clean", n, values=event) for n, event in numbered]
+    rejected = {"job": "clean-jfk", "serial": 12, "input": "jfk/site/departures", "reason": "?", "event": "{"}
     body = json.dumps({**rejected, "stored_at": START.isoformat()}).encode()
-    found.append(observe(body, identity_in_pipeline, 150.0, topic="departures/clean/rejected"))
-    late = [event for event in EVENTS[:GONE] if event["delay"] > 15]
+    found.append(observe(body, identity_of_jobs(SPECS.values()), 150.0, topic="departures/clean/rejected"))
     found += [
-        published("late-jfk", "departures/late", values=only(e, "id", "carrier", "delay")) for e in late
+        published("late-jfk", "departures/late", n, values=only(event, "id", "carrier", "delay"))
+        for n, event in numbered[:GONE]
+        if event["delay"] > 15
     ]
-    found += [
-        published("forward-jfk", OLD if n < CUT else NEW, values=event) for n, event in enumerate(EVENTS)
-    ]
-    plausible = [event for event in EVENTS[CUT:] if event["delay"] < 240]
-    found += [published("plausible-jfk", OLD, values=event) for event in plausible]
-    counted = [event["delay"] for event in (*EVENTS[:CUT], *plausible)]
+    found += [published("forward-jfk", OLD if n <= CUT else NEW, n, values=event) for n, event in numbered]
+    found += [published("plausible-jfk", OLD, place, values=event) for place, event in PLAUSIBLE]
+    counted = [event["delay"] for event in (*EVENTS[:CUT], *(event for _, event in PLAUSIBLE[:-1]))]
     bounds = {"start": START.isoformat(), "end": (START + timedelta(hours=1)).isoformat()}
     values = {"departures": len(counted), "mean_delay": sum(counted) / len(counted)}
     window = {"window": bounds, "key": {"carrier": "UA"}, "values": values}
-    return [*found, published("hourly-jfk", "departures/hourly", **window)]
+    return [*found, published("hourly-jfk", "departures/hourly", 9, **window)]
 
 
 def of(job: str, event: int, seen: list[ReceivedMessage]) -> list[ReceivedMessage]:
@@ -84,26 +110,23 @@ def twice(job: str, event: int) -> Fault:
     return lambda seen: [*seen, *of(job, event, seen)]
 
 
-def also(job: str, topic: str, event: int, *fields: str) -> Fault:
-    values = only(EVENTS[event], *(fields or tuple(EVENTS[event])))
-    return lambda seen: [*seen, published(job, topic, values=values)]
+def also(job: str, topic: str, event: int, serial: int) -> Fault:
+    return lambda seen: [*seen, published(job, topic, serial, values=EVENTS[event])]
 
 
 def misplaced(seen: list[ReceivedMessage]) -> list[ReceivedMessage]:
     """C wrote an event to the old topic, after others had gone to the new one."""
-    rest = without("forward-jfk", 8)(seen)
-    return [*rest, published("forward-jfk", OLD, values=EVENTS[8])]
+    return also("forward-jfk", OLD, 8, 9)(without("forward-jfk", 8)(seen))
 
 
-def judged(seen: list[ReceivedMessage]) -> Verdict:
-    return judge_change(change_truth(BEFORE, SENT, seen, OLD, CHANGED_AT), seen)
+def judged(seen: list[ReceivedMessage]) -> ChangeVerdict:
+    return judge_change(SPECS, INPUTS, HELD, seen, OLD)
 
 
 def test_verdict_when_everything_came_once_and_on_its_side_of_the_change_then_it_is_clean() -> None:
-    verdict = judged(flawless())
-    assert verdict.clean, verdict.examples
-    expected = change_truth(BEFORE, SENT, flawless(), OLD, CHANGED_AT)
-    assert (expected.old_topic, expected.new_topic) == (CUT, len(EVENTS) - CUT)
+    found = judged(flawless())
+    assert found.verdict.clean, found.verdict.examples
+    assert (found.old_topic, found.new_topic) == (CUT, len(EVENTS) - CUT)
 
 
 @pytest.mark.parametrize(
@@ -116,16 +139,18 @@ def test_verdict_when_everything_came_once_and_on_its_side_of_the_change_then_it
         pytest.param(without("forward-jfk", 5), "lost", id="C loses the last event before the change"),
         pytest.param(without("plausible-jfk", 6 + 1), "lost", id="C2 loses its first event"),
         pytest.param(twice("plausible-jfk", 8), "duplicated", id="C2 repeats an event"),
-        pytest.param(also("forward-jfk", NEW, 2), "duplicated", id="C writes an event to both topics"),
-        pytest.param(also("plausible-jfk", OLD, 2), "unexpected", id="C2 passes one from before the change"),
-        pytest.param(also("plausible-jfk", OLD, 6), "unexpected", id="C2 passes what it should not"),
+        pytest.param(also("forward-jfk", NEW, 2, 3), "duplicated", id="C writes an event to both topics"),
+        pytest.param(
+            also("plausible-jfk", OLD, 2, 99), "unexpected", id="C2 passes one from before the change"
+        ),
+        pytest.param(also("plausible-jfk", OLD, 6, 1), "unexpected", id="C2 passes what it should not"),
         pytest.param(misplaced, "wrong", id="C goes back to the old topic"),
         pytest.param(lambda seen: seen[:-1], "lost", id="D loses a window"),
         pytest.param(lambda seen: [*seen, seen[-1]], "duplicated", id="D repeats a window"),
     ],
 )
 def test_verdict_when_something_went_wrong_then_it_says_what(fault: Fault, counted: str) -> None:
-    verdict = judged(fault(flawless()))
+    verdict = judged(fault(flawless())).verdict
     assert not verdict.clean
     assert getattr(verdict, counted) >= 1
 

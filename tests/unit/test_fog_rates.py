@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from towpath.checker.identity import WindowIdentity
+from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import ReceivedMessage
 from towpath.contracts.job import JobState, JobStatus
 from towpath.lab.demonstration.fog.rates import differential_output_rate, stage_rate
@@ -21,7 +21,7 @@ def window(job: str, hour: int) -> WindowIdentity:
     )
 
 
-def received(identity: WindowIdentity, after_s: float) -> ReceivedMessage:
+def received(identity: Identity, after_s: float) -> ReceivedMessage:
     return ReceivedMessage(identity, b"{}", BEGUN_AT + after_s)
 
 
@@ -30,7 +30,7 @@ def reported(job: str, events: int, after_s: float) -> JobStatus:
     return JobStatus(job=job, epoch=1, state=JobState.RUNNING, events=events, committed_at=committed)
 
 
-TRUTH = {
+TRUTH: dict[Identity, dict[str, int]] = {
     window("hourly-jfk", 0): {"departures": 60},
     window("hourly-jfk", 1): {"departures": 20},
     window("hourly-lga", 0): {"departures": 20},

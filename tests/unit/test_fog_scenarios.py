@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 
+from towpath.checker.accepted import StoredEvent
+from towpath.checker.identity import WindowIdentity
 from towpath.composition.validation import SiteFacts, problems
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.lab.demonstration.fog.arrangement import Arrangement, arranged_pipeline
+from towpath.lab.demonstration.fog.experiment import WARM_UP_RATE, FogOptions, results_since, turn
 from towpath.lab.demonstration.fog.links import SITE_TO_SITE_MS, conditions, crossed
+from towpath.lab.demonstration.fog.rates import COUNT
 from towpath.lab.demonstration.pipeline import CLOUD, EDGES, SITES
+from towpath.lab.harness.judge import StoredInput
+from towpath.lab.harness.observer import ObservedJob
+from towpath.lab.scenarios.checking import check_scenario
+from towpath.lab.scenarios.probes import title
 
 
 def pipeline(scenario: Arrangement) -> PipelineSpec:
@@ -56,3 +70,64 @@ def test_crossed_bytes_when_counted_then_those_of_the_clouds_link_are_apart() ->
     before, after = {"jfk": 10, "lga": 20, "cloud": 30}, {"jfk": 110, "lga": 220, "cloud": 1030}
     found = crossed(before, after, "cloud")
     assert (found.edge_links, found.cloud_link, found.total) == (300, 1000, 1300)
+
+
+@pytest.mark.parametrize("arrangement", Arrangement)
+def test_turn_when_described_then_jobs_warm_up_before_devices_send_at_the_rate(
+    arrangement: Arrangement,
+) -> None:
+    scenario = turn(arrangement, 400.0, FogOptions())
+    check_scenario(scenario)
+    assert {load.rate for load in scenario.load} == {WARM_UP_RATE}
+    [step] = scenario.timeline
+    assert step.pace is not None
+    assert (step.at, step.pace.rate) == (0, 400.0)
+    assert {title(probe) for probe in scenario.steady_state} == {
+        f"output gap {job}"
+        for job in ("delays-all", *(f"{s}-{e}" for s in ("hourly", "delays") for e in EDGES))
+    }
+
+
+@pytest.mark.parametrize("values", [{"rates": ()}, {"rates": (100.0, 0.0)}, {"seconds": -1.0}])
+def test_options_when_a_value_makes_no_sense_then_it_is_named(values: dict) -> None:
+    with pytest.raises(TowpathError) as refused:
+        FogOptions(**values)
+    assert refused.value.detail.field in values
+
+
+def test_options_when_the_file_has_not_so_many_departures_then_they_are_refused() -> None:
+    with pytest.raises(TowpathError) as refused:
+        FogOptions(rates=(100.0, 2000.0), seconds=20.0)
+    assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.INVALID, "rates")
+
+
+def observed(job: str, *payloads: bytes) -> ObservedJob:
+    """A job whose input holds these results of another."""
+    spec = next(j.job_spec() for j in pipeline(Arrangement.FOG).jobs if j.name == job)
+    events = [StoredEvent(serial, payload) for serial, payload in enumerate(payloads, start=1)]
+    stored = StoredInput(spec.inputs[0].name, False, events)
+    collector = SimpleNamespace(observations=[])
+    return SimpleNamespace(spec=spec, inputs=[stored], collector=collector)  # type: ignore[return-value]
+
+
+def departure(serial: int, stored_s: float, hour: int) -> bytes:
+    at = datetime(2013, 1, 1, hour, tzinfo=UTC).isoformat()
+    stored_at = datetime.fromtimestamp(stored_s, UTC).isoformat()
+    values = {"carrier": "UA", "delay": 30.0, "departed_at": at}
+    return json.dumps({"job": "up", "serial": serial, "stored_at": stored_at, "values": values}).encode()
+
+
+def test_results_since_a_moment_when_jobs_warmed_up_before_then_count_only_events_of_later() -> None:
+    closing = departure(4, 1003.0, 0).replace(b"2013-", b"2100-")
+    cleaned = [departure(7, 999.0, 1), departure(8, 1001.0, 1), departure(9, 1002.0, 2), closing]
+    # The job between them saw the second and the last of these: it is known by their serial numbers here.
+    late = [departure(1, 1001.5, 1), departure(2, 1002.0, 1), closing]
+    jobs = {f"hourly-{edge}": observed(f"hourly-{edge}", *cleaned) for edge in EDGES}
+    jobs |= {f"delays-{edge}": observed(f"delays-{edge}", *late) for edge in EDGES}
+    truth, _ = results_since(jobs, 1000.0)
+    counted = Counter({job: 0 for job in jobs})
+    for identity, values in truth.items():
+        assert isinstance(identity, WindowIdentity)
+        counted[identity.job] += values[COUNT]
+    assert {counted[f"hourly-{edge}"] for edge in EDGES} == {2}
+    assert {counted[f"delays-{edge}"] for edge in EDGES} == {1}

@@ -17,8 +17,8 @@ from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_sta
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
+    from towpath.lab.demonstration.fog.experiment import FogOptions
     from towpath.lab.demonstration.fog.report import FogReport
-    from towpath.lab.demonstration.fog.run import FogOptions, Turns
     from towpath.lab.harness.report import Judgement
 
 CLOUD_ENGINE = EngineSpec(spark_master="local[2]", memory="1g", state_memory_mb=128)
@@ -46,8 +46,8 @@ def demo_fog(
     Example: `towpath demo-fog --rates 100,200,400 --seconds 15`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
+    from towpath.lab.demonstration.fog.experiment import FogOptions
     from towpath.lab.demonstration.fog.picture import draw
-    from towpath.lab.demonstration.fog.run import FogOptions, Turns
 
     options = FogOptions(
         rates=tuple(numbers(rates, "rates", "100,200,400")),
@@ -55,9 +55,8 @@ def demo_fog(
         bandwidth_bytes_per_s=bandwidth,
         trigger_s=trigger,
     )
-    turns = Turns.of(options)
     begun = time.monotonic()
-    report = asyncio.run(_run(Home((output / "fog-mesh").absolute()), options, turns, keep))
+    report = asyncio.run(_run(output, options, keep))
     report = report.model_copy(update={"seconds": round(time.monotonic() - begun, 1)})
     write_report(output / "fog.json", report)
     draw(output / "fog.png", report)
@@ -66,15 +65,16 @@ def demo_fog(
     finish(report, tables, written, as_json=as_json, clean=report.clean)
 
 
-async def _run(home: Home, options: FogOptions, turns: Turns, keep: bool) -> FogReport:
+async def _run(output: Path, options: FogOptions, keep: bool) -> FogReport:
     from towpath.lab.demonstration.fog.run import FogDemonstration
     from towpath.lab.demonstration.pipeline import CLOUD, EDGES
     from towpath.lab.harness.stage import ENGINE
 
     sites = [SiteSpec(name=name, engine=ENGINE) for name in EDGES]
     spec = MeshSpec(sites=[*sites, SiteSpec(name=CLOUD, engine=CLOUD_ENGINE)], emulate_links=True)
+    home = Home((output / "fog-mesh").absolute())
     async with told_stage(home, spec, keep=keep) as (stage, tell):
-        return await FogDemonstration(stage, options, turns, tell).run()
+        return await FogDemonstration(stage, options, output / "fog", tell).run()
 
 
 def _rates_table(report: FogReport) -> Table:
@@ -121,5 +121,6 @@ def _facts(report: FogReport) -> list[Fact]:
         *((str(s.scenario), f"{s.jobs} jobs, {_judged(s.judgement)}") for s in report.scenarios),
         ("change", _judged(change.judgement)),
         *(row for judgement in judgements for row in judgement.example_rows()),
+        *(("problem", text) for scenario in report.scenarios for text in scenario.problems),
         ("run", f"{report.seconds:.0f} s"),
     ]

@@ -8,27 +8,37 @@ counted exactly once, everywhere.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+from towpath.checker.accepted import StoredEvent
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.identity import WindowIdentity
-from towpath.checker.verdict import Verdict
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.commands import JobView
+from towpath.contracts.job import ResolvedInput
 from towpath.contracts.pipeline import Action, PipelineSpec, PlannedChange
-from towpath.lab.demonstration.fog import pipelines
-from towpath.lab.demonstration.fog.change_truth import ChangeTruth, change_truth, judge_change
-from towpath.lab.demonstration.fog.load import MALFORMED_EVERY
+from towpath.contracts.scenario_load import ReplayLoad
+from towpath.lab.demonstration.fog import links, pipelines
+from towpath.lab.demonstration.fog.change_truth import (
+    ADDED,
+    CLEANING,
+    FORWARDING,
+    HOURLY,
+    LATE,
+    ChangeVerdict,
+    identity_of_jobs,
+    judge_change,
+)
+from towpath.lab.demonstration.fog.experiment import MALFORMED_EVERY
 from towpath.lab.demonstration.fog.report import ChangeReport
-from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC
-from towpath.lab.demonstration.truth import identity_in_pipeline
-from towpath.lab.harness.load import send
-from towpath.lab.harness.receiving import subscribers, together, until, until_quiet
+from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, SITES
+from towpath.lab.harness.judge import StoredInput
+from towpath.lab.harness.load import Device
+from towpath.lab.harness.observer import subscriber
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
-from towpath.lab.workload.departures import closing_event, departures, with_malformed
+from towpath.streams.pages import last_serial, read_after
 
 EDGE = "jfk"
 OLD_TOPIC = "departures/jfk"
@@ -58,28 +68,6 @@ QUIET_S = 5.0
 
 
 @dataclass
-class _Devices:
-    """Events of the edge's devices until they are told to stop. The last event closes all windows."""
-
-    stopped: bool = False
-    exhausted: bool = False
-    """True if the departures ended before they were told to stop."""
-    sent: list[bytes] = field(default_factory=list)
-
-    def payloads(self) -> Iterator[bytes]:
-        """Departures as they become due."""
-        airport = EDGE.upper()
-        real = with_malformed(departures(airport, MOST_DEPARTURES), MALFORMED_EVERY)
-        for event in itertools.takewhile(lambda _: not self.stopped, real):
-            self.sent.append(event.payload)
-            yield event.payload
-        self.exhausted = not self.stopped
-        closing = closing_event(airport).payload
-        self.sent.append(closing)
-        yield closing
-
-
-@dataclass
 class ChangeUnderLoad:
     """The second part of a run. `say` shows people what is under way."""
 
@@ -87,86 +75,126 @@ class ChangeUnderLoad:
     rate: float
     """Events per second."""
     say: Say
-    _devices: _Devices = field(default_factory=_Devices)
 
     async def run(self) -> ChangeReport:
         """Apply, send, change, send on, judge. Raises `TowpathError` if a command is refused or fails."""
-        before = pipelines.described("delays-1")
+        before, after = pipelines.described("delays-1"), pipelines.described("delays-2")
         self.say(f"applying {before.name}: {', '.join(job.name for job in before.jobs)}")
         await pipelines.apply(self.stage.bus, before)
-        async with subscribers(self.stage.mesh, TOPICS, identity_in_pipeline) as collectors:
-            changing = asyncio.Future[_Changed]()
-            sending = send(self.stage.mesh.site(EDGE), DEVICE_TOPIC, self._devices.payloads(), self.rate)
-            await together(sending, self._change_and_stop(collectors, changing))
-            if self._devices.exhausted:
-                raise TowpathError(ErrorCode.FAILED, "the departures ended before the change was made")
-            return await self._judge(collectors, before, changing.result())
-
-    async def _change_and_stop(self, collectors: ResultCollectors, changed: asyncio.Future[_Changed]) -> None:
-        """Change the pipeline once its last job has state, let data flow on for a while, then stop it."""
-        await self._until_windows(collectors, EDGE)
-        changed.set_result(await self._change(pipelines.described("delays-2")))
-        await self._until_windows(collectors, CLOUD)
-        self._devices.stopped = True
-
-    async def _until_windows(self, collectors: ResultCollectors, site: str) -> None:
-        if not await until(collectors, lambda: _windows(collectors, site) >= WARM_RESULTS, SETTLE_S):
-            message = f"{_windows(collectors, site)} windows from {site} came within {SETTLE_S:g} s"
-            raise TowpathError(ErrorCode.DEADLINE, message)
-
-    async def _change(self, after: PipelineSpec) -> _Changed:
-        plan = await pipelines.plan(self.stage.bus, after)
-        for change in plan.changes:
-            self.say(f"plan: {describe(change)}")
-        changed_at, sent_before = time.time(), len(self._devices.sent)
-        begun = time.monotonic()
-        view = await pipelines.apply(self.stage.bus, after)
-        apply_s, sent_during = time.monotonic() - begun, len(self._devices.sent) - sent_before
-        self.say(f"{after.name} is at version {view.version} after {apply_s:.1f} s under load")
-        changes = [each.change for each in view.changes]
-        return _Changed(changes, apply_s, changed_at, sent_before, sent_during)
-
-    async def _judge(
-        self, collectors: ResultCollectors, before: PipelineSpec, changed: _Changed
-    ) -> ChangeReport:
-        """Judge repeatedly until nothing is missing, or the time is over."""
-        sent = self._devices.sent
-        self.say(f"{len(sent):,} events sent; waiting for the last results")
-
-        def look() -> tuple[ChangeTruth, Verdict]:
-            expected = change_truth(before, sent, seen, OLD_TOPIC, changed.at)
-            return expected, judge_change(expected, seen)
-
-        end = time.monotonic() + SETTLE_S
-        while True:
-            seen = collectors.observations
-            _, verdict = await asyncio.to_thread(look)
-            if not verdict.lost or time.monotonic() > end:
-                break
-            await asyncio.sleep(1.0)
-        await until_quiet(collectors, QUIET_S)
-        seen = collectors.observations
-        expected, verdict = await asyncio.to_thread(look)
+        was = await self._jobs()
+        load = ReplayLoad(
+            replay="departures",
+            site=EDGE,
+            topic=DEVICE_TOPIC,
+            airport=EDGE.upper(),
+            rate=self.rate,
+            events=MOST_DEPARTURES,
+            malformed_every=MALFORMED_EVERY,
+        )
+        device = Device(load, self.stage.mesh.site(EDGE), before.name)
+        async with self._subscribers(before, after) as collectors:
+            device.start()
+            try:
+                await self._until_windows(collectors, EDGE)
+                changed = await self._change(after, device, was[LATE].inputs[0])
+                await self._until_windows(collectors, CLOUD)
+                await device.stop(SETTLE_S)
+            finally:
+                await device.cancel()
+            self.say(f"{len(device.sent):,} events sent; waiting for the last results")
+            views = (was, await self._jobs())
+            found = await self._judged(collectors, views, changed.held)
         return ChangeReport(
             plan=changed.plan,
             apply_s=round(changed.apply_s, 2),
             sent_before=changed.sent_before,
             sent_during=changed.sent_during,
-            sent=len(sent),
-            old_topic=expected.old_topic,
-            new_topic=expected.new_topic,
-            judgement=Judgement.of(verdict),
+            sent=len(device.sent),
+            old_topic=found.old_topic,
+            new_topic=found.new_topic,
+            judgement=Judgement.of(found.verdict),
         )
+
+    async def _jobs(self) -> dict[str, JobView]:
+        return {view.spec.name: view for view in await self.stage.ask_jobs()}
+
+    def _subscribers(self, *pipelines: PipelineSpec) -> ResultCollectors:
+        """Return a subscriber for each topic.
+
+        Were several topics one session, they would share the broker's limit of unacknowledged messages. A
+        burst in one would delay, and so reorder, another.
+        """
+        identity = identity_of_jobs(job.job_spec() for pipeline in pipelines for job in pipeline.jobs)
+        return ResultCollectors(
+            *(
+                subscriber(self.stage.mesh, site, [topic], f"checker-{topic.replace('/', '-')}", identity)
+                for site, topic in TOPICS
+            )
+        )
+
+    async def _until_windows(self, collectors: ResultCollectors, site: str) -> None:
+        await collectors.wait_until(lambda: _windows(collectors, site) >= WARM_RESULTS, SETTLE_S)
+
+    async def _change(self, after: PipelineSpec, device: Device, removed: ResolvedInput) -> _Changed:
+        """Change the pipeline. `removed` is the input of the job that it loses."""
+        plan = await pipelines.plan(self.stage.bus, after)
+        for change in plan.changes:
+            self.say(f"plan: {describe(change)}")
+        held = await last_serial(self.stage.bus.connection, removed.site, removed.stream)
+        sent_before, begun = len(device.sent), time.monotonic()
+        view = await pipelines.apply(self.stage.bus, after)
+        apply_s, sent_during = time.monotonic() - begun, len(device.sent) - sent_before
+        self.say(f"{after.name} is at version {view.version} after {apply_s:.1f} s under load")
+        return _Changed([each.change for each in view.changes], apply_s, held, sent_before, sent_during)
+
+    async def _judged(
+        self, collectors: ResultCollectors, views: tuple[Mapping[str, JobView], ...], held: int
+    ) -> ChangeVerdict:
+        """Judge repeatedly until nothing is missing and nothing more comes, or the time is over."""
+        # The judge reads all inputs over the links.
+        await links.shape(self.stage.bus, SITES, links.UNLIMITED)
+        was, now = views
+        specs = {name: view.spec for name, view in {**was, **now}.items()}
+        end, count = time.monotonic() + SETTLE_S, -1
+        while True:
+            inputs = await self._inputs(was, now)
+            seen = collectors.observations
+            found = await asyncio.to_thread(judge_change, specs, inputs, held, seen, OLD_TOPIC)
+            if (not found.verdict.lost and len(seen) == count) or time.monotonic() > end:
+                return found
+            count = len(seen)
+            await asyncio.sleep(QUIET_S)
+
+    async def _inputs(self, was: Mapping[str, JobView], now: Mapping[str, JobView]) -> dict[str, StoredInput]:
+        """Job → the events that it should have taken. D takes those of its old input first."""
+        entries = {
+            CLEANING: was[CLEANING].inputs,
+            LATE: was[LATE].inputs,
+            FORWARDING: was[FORWARDING].inputs,
+            ADDED: now[ADDED].inputs,
+            HOURLY: [*was[HOURLY].inputs, *now[HOURLY].inputs],
+        }
+        return {job: await self._stored(*each) for job, each in entries.items()}
+
+    async def _stored(self, *entries: ResolvedInput) -> StoredInput:
+        stored = StoredInput(entries[0].name, entries[0].from_device)
+        for entry in entries:
+            messages = await read_after(
+                self.stage.bus.connection, entry.site, entry.stream, entry.after_serial or 0
+            )
+            wanted = (m for m in messages if entry.subject in (None, m.subject))
+            stored.events += [StoredEvent(m.serial, m.body) for m in wanted]
+        return stored
 
 
 @dataclass(frozen=True)
 class _Changed:
-    """The change that was applied, when, and how much was sent meanwhile."""
+    """The change that was applied, what the removed job's input held, and how much was sent meanwhile."""
 
     plan: list[PlannedChange]
     apply_s: float
-    at: float
-    """Unix seconds."""
+    held: int
+    """Newest serial number."""
     sent_before: int
     sent_during: int
 

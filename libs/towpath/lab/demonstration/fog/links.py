@@ -20,6 +20,8 @@ where edge sites are many and far away. In Cloud, what three edges send at 200 e
 the cloud's link, and twice as much does not; what they forward in Fog, a fifth of the events, takes less
 than half of it at all default rates."""
 
+UNLIMITED = LinkConditions()
+
 DEADLINE_S, ATTEMPT_S = 30.0, 5.0
 
 

@@ -18,10 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import ReceivedMessage
-from towpath.checker.truth import WindowTruth
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import Model
-from towpath.lab.demonstration.fog.truth import events_in
+from towpath.lab.harness.judge import Expected
+
+COUNT = "departures"
+"""Aggregate that says how many events a window holds."""
 
 STAGES = {"job 3": "hourly-", "job 4": "delays-"}
 """Job of the paper → beginning of the names of its jobs for the edges."""
@@ -60,15 +62,15 @@ def stage_rate(
     stage: str,
     edges: Sequence[str],
     begun_at: float,
-    truth: WindowTruth,
+    truth: Expected,
     observations: Iterable[ReceivedMessage],
     progress: Mapping[str, tuple[JobStatus, JobStatus]],
 ) -> StageRate:
-    """The rate of a stage in a turn that began at `begun_at`, Unix seconds.
+    """The rate of a stage since `begun_at`, Unix seconds. `truth` are the windows of events sent since then.
 
     A result counts once, however often it came. `progress` is what each job reported before and after.
     """
-    expected = {i: events_in(values) for i, values in truth.items() if is_of_stage(i, stage, edges)}
+    expected = {i: int(values[COUNT]) for i, values in truth.items() if is_of_stage(i, stage, edges)}
     received: dict[Identity, float] = {}
     for each in observations:
         if each.identity in expected:

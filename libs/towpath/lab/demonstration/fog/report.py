@@ -16,7 +16,7 @@ class TurnReport(Model):
     rate: float
     """Events per second at each edge."""
     sent: int
-    """By the devices of all edges; malformed and closing ones are among them."""
+    """By the devices of all edges, at this rate; malformed and closing ones are among them."""
     stages: dict[str, StageRate]
     """`job 3` and `job 4`."""
     crossed: Crossed
@@ -27,11 +27,11 @@ class ArrangementReport(Model):
 
     scenario: Arrangement
     jobs: int
-    deploy_s: float
-    """From the description to the last job that runs."""
-    delete_s: float
     turns: list[TurnReport]
     judgement: Judgement
+    """Of all jobs, at all rates."""
+    problems: list[str] = []
+    """Everything else that was not as expected."""
 
 
 class DifferentialRate(Model):
@@ -77,4 +77,5 @@ class FogReport(Model):
     @property
     def clean(self) -> bool:
         """True if everything that was checked arrived exactly once and right."""
-        return all(s.judgement.clean for s in self.scenarios) and self.change.judgement.clean
+        whole = all(s.judgement.clean and not s.problems for s in self.scenarios)
+        return whole and self.change.judgement.clean
