@@ -108,7 +108,7 @@ async def _word_count(output: Path, options: word_count.WordCountOptions) -> Wor
             spec = word_count.mesh_spec(cluster.url)
             async with told_stage(home, spec, keep=False) as (stage, tell):
                 await asyncio.to_thread(word_count.provide_code, home.artefacts)
-                return await word_count.WordCount(stage, options, tell).run()
+                return await word_count.WordCount(stage, options, output / "faults-word-count", tell).run()
 
 
 @contextmanager

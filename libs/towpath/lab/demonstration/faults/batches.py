@@ -1,28 +1,58 @@
-"""Micro-batches from the metrics of the instrumentation rule, and their means in each phase."""
+"""Micro-batches and marks from the journal of a run, and the means of the phases between the marks."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
-from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults.report import Batch, Mark, StaircasePhase
-from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL
+from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, SLOW, TOTAL
+from towpath.lab.harness.journal import Entry, of
+from towpath.lab.scenarios.report import RunReport
+
+Lines = list[dict[str, Any]]
+"""Of a journal."""
 
 SETTLE_S = 1.0
 """Seconds left out at the begin of each phase: rules reach processes within half a second, and a batch may be
 under way."""
 
 
-def batches_of(metrics: Iterable[Metric]) -> list[Batch]:
-    """Return the micro-batches with all four metrics, in order. One that was told twice counts once."""
+def marks_of(lines: Lines) -> list[Mark]:
+    """Return the moments when rules that slow something down were loaded and unloaded."""
+    return [
+        Mark(at=line["at"], rule=rule, what=rule.rpartition("-")[2], loaded=line["kind"] == Entry.LOADED)
+        for line in of(lines, Entry.LOADED, Entry.UNLOADED)
+        for rule in line["rules"]
+        if rule.startswith(SLOW)
+    ]
+
+
+def delays_of(report: RunReport) -> dict[str, int]:
+    """Return, for each rule that slows something down, how often it acted."""
+    return {rule.rule: rule.acted for rule in report.rules if rule.rule.startswith(SLOW)}
+
+
+def during(lines: Lines) -> tuple[float, float]:
+    """Return begin and end of the phase *during*, in Unix seconds."""
+    begun = {line["phase"]: line["at"] for line in of(lines, Entry.PHASE)}
+    return begun["during"], begun["after"]
+
+
+def batches_of(lines: Lines, site: str | None = None) -> list[Batch]:
+    """Return the micro-batches with all four metrics, in order, of one site or of all.
+
+    One that was told twice counts once.
+    """
     values: defaultdict[tuple[int, str], dict[str, float]] = defaultdict(dict)
-    for metric in metrics:
-        if "batch" in metric.labels:
-            values[int(metric.labels["batch"]), metric.labels["started_at"]][metric.name] = metric.value
+    for line in of(lines, Entry.METRIC):
+        labels = line.get("labels", {})
+        if "batch" in labels and site in (None, line["site"]):
+            values[int(labels["batch"]), labels["started_at"]][line["name"]] = line["value"]
     return [
         Batch(
             number=number,

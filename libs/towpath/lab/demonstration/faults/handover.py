@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from towpath.contracts.commands import StrategyName
-from towpath.contracts.metrics import Metric
 from towpath.contracts.scenario import Collection, Scenario, Step
-from towpath.lab.demonstration.faults.batches import batches_of
-from towpath.lab.demonstration.faults.injection import marks_in
+from towpath.lab.demonstration.faults.batches import batches_of, delays_of, marks_of
 from towpath.lab.demonstration.faults.report import Batch, HandoverReport, MigrationStep
-from towpath.lab.demonstration.faults.rules import METRICS, SLOW, batch_metrics, slow_site
+from towpath.lab.demonstration.faults.rules import METRICS, batch_metrics, slow_site
 from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB, edge_of
 from towpath.lab.demonstration.run import Outcome, demonstrate
 from towpath.lab.demonstration.scenario import DemonstrationOptions, has_moved, moving_scenario
-from towpath.lab.harness.journal import Entry, of
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.stage import Say, Stage
 
@@ -82,8 +78,7 @@ def slowed_scenario(options: HandoverOptions) -> Scenario:
 async def run_handover(stage: Stage, options: HandoverOptions, output: Path, say: Say) -> HandoverOutcome:
     """Run the experiment on a mesh that is up; `output` gets its journal. Raises `TowpathError`."""
     outcome = await demonstrate(stage, options.demonstration, slowed_scenario(options), output, say)
-    metrics = [Metric.model_validate(_fields(line)) for line in of(outcome.played.lines, Entry.METRIC)]
-    batches = {site: batches_of(m for m in metrics if m.site == site) for site in (SOURCE, CLOUD)}
+    batches = {site: batches_of(outcome.played.lines, site) for site in (SOURCE, CLOUD)}
     return HandoverOutcome(_report(options, outcome), outcome.moving, batches)
 
 
@@ -92,12 +87,8 @@ def _report(options: HandoverOptions, outcome: Outcome) -> HandoverReport:
     return HandoverReport(
         every=options.every,
         delay_ms=options.delay_ms,
-        marks=marks_in(outcome.played.lines),
+        marks=marks_of(outcome.played.lines),
         steps=[MigrationStep(name=e.step, at=e.at.timestamp()) for e in journal if e.phase == CONFIRMED],
-        delays={r.rule: r.acted for r in outcome.played.report.rules if r.rule.startswith(SLOW)},
+        delays=delays_of(outcome.played.report),
         pipeline=outcome.report,
     )
-
-
-def _fields(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if name in Metric.model_fields}
