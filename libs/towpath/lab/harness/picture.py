@@ -77,3 +77,9 @@ def shade_moves(axis: Axes, moves: Sequence[MoveReport], begin: float) -> list[t
             axis.axvspan(move.begun_at - begin, right, color=BAND, alpha=0.6, zorder=0, linewidth=0)
             shaded.append((move, right))
     return shaded
+
+
+def label(axis: Axes, text: str, x: float, height: float, offset: tuple[int, int], **style: Any) -> None:
+    """Write beside a moment: at a share of the axis' height, and so many points beside it."""
+    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    axis.annotate(text, xy=(x, height), xytext=offset, **place, **style)

@@ -23,6 +23,7 @@ from towpath.lab.harness.picture import (
     QUIET,
     SOURCE,
     TARGET,
+    label,
     latency_by_site,
     results_by_site,
     saved,
@@ -83,22 +84,14 @@ def _series(
             axis.hlines(height, phase.begun_at - begin, phase.ended_at - begin, color=INK, lw=1.6)
 
 
-def mark(axis: Axes, marks: Sequence[Mark], begin: float, label: str | None = None) -> None:
-    """A line where a rule was loaded (red) or unloaded (green); named above the axis if there is a label."""
+def mark(axis: Axes, marks: Sequence[Mark], begin: float, prefix: str | None = None) -> None:
+    """A line where a rule was loaded (red) or unloaded (green), named above the axis if there is a prefix."""
     for each in marks:
         colour = LOADED if each.loaded else UNLOADED
         axis.axvline(each.at - begin, color=colour, lw=1.0, ls="-" if each.loaded else "--")
-        if label is not None:
-            axis.annotate(
-                f"{'load' if each.loaded else 'unload'}\n{label}{each.what}",
-                xy=(each.at - begin, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7,
-                color=colour,
-            )
+        if prefix is not None:
+            text = f"{'load' if each.loaded else 'unload'}\n{prefix}{each.what}"
+            label(axis, text, each.at - begin, 1.0, (0, 3), ha="center", fontsize=7, color=colour)
 
 
 def draw_handover(path: Path, outcome: HandoverOutcome) -> None:
@@ -141,12 +134,5 @@ def _migration(axis: Axes, report: HandoverReport, begin: float, *, named: bool)
     for number, step in enumerate(report.steps):
         axis.axvline(step.at - begin, color=QUIET, lw=0.7, ls=":")
         if named:
-            axis.annotate(
-                step.name,
-                xy=(step.at - begin, 0.98 - 0.07 * (number % 12)),
-                xycoords=("data", "axes fraction"),
-                xytext=(2, 0),
-                textcoords="offset points",
-                va="top",
-                fontsize=6,
-            )
+            height = 0.98 - 0.07 * (number % 12)
+            label(axis, step.name, step.at - begin, height, (2, 0), va="top", fontsize=6)
