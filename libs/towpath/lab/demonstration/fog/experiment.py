@@ -149,8 +149,10 @@ class TurnMeasurement(Measurement):
                 heard, newest_at = results, time.monotonic()
                 passed = await links.passed(self.stage.bus)
                 self._crossed = links.crossed(self._crossed_before, passed, CLOUD)
-            elif time.monotonic() - newest_at > quiet_s and await _processed_all(sampler):
-                break
+            elif time.monotonic() - newest_at > quiet_s:
+                if await _processed_all(sampler):
+                    break
+                newest_at = time.monotonic()  # The question crosses the links, too: not so soon again.
             await asyncio.sleep(0.5)
         await links.shape(self.stage.bus, SITES, links.UNLIMITED)
 
