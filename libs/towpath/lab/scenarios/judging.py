@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.judge import disorder_s, unstored
 from towpath.lab.harness.load import Device
@@ -26,10 +27,7 @@ class Judging:
     """The verdicts of one run, after its load."""
 
     stage: Stage
-    in_order: bool
-    """True if results must come in order."""
-    drain_s: float
-    """Seconds for the results of each job to come."""
+    scenario: Scenario
     journal: Journal
     verdicts: dict[str, Judgement] = field(default_factory=dict)
     """By job."""
@@ -46,7 +44,7 @@ class Judging:
         jobs = [job for job in sampler.upstream_first() if not job.changed]
         await asyncio.gather(*(self._settled(job) for job in jobs))
         for job in jobs:
-            await job.drained(self.drain_s)
+            await job.drained(self.scenario.phases.drain_s)
         await asyncio.sleep(SURPLUS_S)
         for job in jobs:
             if job.judged:
@@ -61,7 +59,7 @@ class Judging:
             self.unsettled.append(error.detail.message)
 
     async def _judge(self, job: ObservedJob) -> None:
-        verdict = await job.verdict(in_order=self.in_order)
+        verdict = await job.verdict(in_order=self.scenario.expect.in_order)
         job.look()
         judgement = Judgement.of(verdict, job.rejected)
         self.verdicts[job.name] = judgement

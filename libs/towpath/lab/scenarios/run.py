@@ -271,9 +271,7 @@ class Run:
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
         await self.measurement.load_ended(sampler)
-        judging = Judging(
-            self.stage, self.scenario.expect.in_order, self.scenario.phases.drain_s, self.journal
-        )
+        judging = Judging(self.stage, self.scenario, self.journal)
         await judging.judge(sampler)
         self._verdicts = judging.verdicts
         self.broken = self.broken or bool(judging.unsettled)
