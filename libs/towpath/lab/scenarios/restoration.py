@@ -230,9 +230,11 @@ def _noted(view: JobView | None) -> dict[str, Any] | None:
 
 
 def check_applied(view: ApplyView) -> None:
-    """Raise `TowpathError` if an apply has failed."""
+    """Raise `TowpathError` if an apply has failed, with what each job says that is not as described."""
     if view.state is ApplyState.FAILED:
-        raise TowpathError(ErrorCode.FAILED, view.note, field="pipeline", value=view.pipeline)
+        said = [f"{each.change.job}: {each.error.one_line()}" for each in view.changes if each.error]
+        why = "; ".join(said) or view.note
+        raise TowpathError(ErrorCode.FAILED, why, field="pipeline", value=view.pipeline)
 
 
 async def _in_whatever_order(undo: Sequence[Undo]) -> list[str]:

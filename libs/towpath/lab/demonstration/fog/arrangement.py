@@ -45,28 +45,14 @@ class Arrangement(StrEnum):
     """All at the cloud."""
 
 
-def job_site(scenario: Arrangement, edge: str) -> str:
-    """The site of an edge's jobs 1 to 3."""
-    return edge if scenario is Arrangement.FOG else CLOUD
-
-
-def hourly_topic(edge: str) -> str:
-    """Results of the edge's job 3."""
-    return f"{edge}/hourly"
-
-
-def delays_topic(edge: str) -> str:
-    """Results of the edge's job 4; of `all`: over all edges."""
-    return f"{edge}/delays"
-
-
 def arranged_pipeline(
     scenario: Arrangement, edges: Sequence[str], watermark_s: float, trigger_s: float
 ) -> PipelineSpec:
     """The jobs of a scenario, upstream first: four for each edge, and one over all of them."""
-    jobs = [job for edge in edges for job in _chain(edge, job_site(scenario, edge), watermark_s, trigger_s)]
+    sites = {edge: edge if scenario is Arrangement.FOG else CLOUD for edge in edges}
+    jobs = [job for edge, site in sites.items() for job in _chain(edge, site, watermark_s, trigger_s)]
     late = [Input(site=CLOUD, topic=_late_topic(edge)) for edge in edges]
-    merged = _job("delays-all", CLOUD, late, delays_topic("all"), hourly(watermark_s), trigger_s)
+    merged = _job("delays-all", CLOUD, late, "all/delays", hourly(watermark_s), trigger_s)
     return PipelineSpec(name=f"traffic-{scenario}", jobs=[*jobs, merged])
 
 
@@ -78,8 +64,8 @@ def _chain(edge: str, site: str, watermark_s: float, trigger_s: float) -> list[P
     return [
         _job(f"clean-{edge}", site, [devices], clean.topic, CLEAN, trigger_s),
         _job(f"late-{edge}", site, [clean], late.topic, LATE, trigger_s, output_site=CLOUD),
-        _job(f"hourly-{edge}", site, [clean], hourly_topic(edge), hourly(watermark_s), trigger_s),
-        _job(f"delays-{edge}", CLOUD, [late], delays_topic(edge), hourly(watermark_s), trigger_s),
+        _job(f"hourly-{edge}", site, [clean], f"{edge}/hourly", hourly(watermark_s), trigger_s),
+        _job(f"delays-{edge}", CLOUD, [late], f"{edge}/delays", hourly(watermark_s), trigger_s),
     ]
 
 
