@@ -120,7 +120,7 @@ def staircase(every: int, delay_ms: float, options: WordCountOptions) -> Scenari
         mesh=ScenarioMesh(sites=[SITE], emulate_links=False),
         jobs=[job_spec(options.trigger_s)],
         load=[ReplayLoad(replay="lines", site=SITE, topic=TOPIC, rate=options.rate)],
-        steady_state=[OutputGapProbe(job=JOB, at_most_s=SETTLE_S)],
+        steady_state=[OutputGapProbe(job=JOB, at_most_s=WARM_WITHIN_S)],
         phases=Phases(
             before_s=options.warm_up_s,
             begin_within_s=WARM_WITHIN_S,

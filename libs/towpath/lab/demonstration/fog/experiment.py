@@ -40,8 +40,9 @@ WARM_WITHIN_S = 180.0
 WARM_UP_EVENTS = 12_000
 """More than an edge sends at that rate until then."""
 
-RESULTS_EVERY_S = 30.0
-"""Longest time without a result, for steady state: jobs whose events wait for a slow link are steady, too."""
+RESULTS_EVERY_S = 180.0
+"""Longest time without a result, for steady state. It is longer than a rate lasts: jobs whose events wait for
+a slow link, or for a busy machine, are steady, too."""
 
 REPORTS_WITHIN_S = 60.0
 """Seconds to wait for the sites' reports on events whose results have come. Sites report every second."""
