@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from towpath.composition.job_changes import is_state_compatible
-from towpath.composition.schemas import check_fields, result_fields
+from towpath.composition.schemas import ResultFields, check_fields
 from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec
@@ -54,7 +54,7 @@ def check_readers(kind: OperatorKind[Any], operator: Operator) -> None:
     """A job may read the fields that it writes, and no others."""
     writer = job(operator)
     known = {"job": SimpleNamespace(spec=writer)}
-    written = result_fields(writer, known) or {}
+    written = ResultFields({writer.name: writer}).of(writer.name) or {}
     for name, type_ in written.items():
         wanted = Filter(fields={name: type_ or FieldType.STRING}, where="true")
         check_fields(job(wanted, "reader", writer.output.topic), known)

@@ -62,14 +62,7 @@ def site(**settings: Any) -> dict[str, Any]:
         (site(durabilty="fast"), "sites.0.durabilty", "fast", sorted(SiteSpec.model_fields)),
         (site(retention={"days": 3}), "sites.0.retention.days", 3, ["max_age_s", "max_bytes"]),
         (site(engine={"memory": "lots"}), "sites.0.engine.memory", "lots", "^[0-9]+[mg]$"),
-        ({"site": []}, "sites", None, "Field required"),
         ({"sites": [{"name": "JFK"}]}, "sites.0.name", "JFK", "^[a-z][a-z0-9-]{0,47}$"),
-        (
-            {"sites": [{"name": "hub"}]},
-            "sites.0.name",
-            "hub",
-            "'hub' is the name of a service, not of a site",
-        ),
         ({**site(), "hubport": 1}, "hubport", 1, sorted(MeshSpec.model_fields)),
     ],
 )
@@ -80,6 +73,24 @@ def test_setting_is_refused_with_what_is_allowed_when_it_is_wrong(
         parse_spec(content)
     detail = refused.value.detail
     assert (detail.field, detail.value, detail.allowed) == (field, value, allowed)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({}, "this setting is required; field sites"),
+        (
+            {"sites": [{"name": "hub"}]},
+            "'hub' is the name of a service, not of a site; field sites.0.name = 'hub'",
+        ),
+    ],
+)
+def test_setting_is_refused_with_its_reason_once_when_no_list_of_values_helps(
+    content: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(TowpathError) as refused:
+        parse_spec(content)
+    assert refused.value.detail.one_line() == told
 
 
 @pytest.mark.parametrize("names", ["", "jfk,,lga", "jfk,L GA", "jfk,jfk", "coordinator"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from towpath.composition.schemas import check_readers, result_fields
+from towpath.composition.schemas import ResultFields, check_readers
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.jobs.topics import resolve_inputs, resolve_output
@@ -126,7 +126,7 @@ def test_input_when_it_is_the_jobs_own_output_then_is_refused() -> None:
     ids=["clean", "filter", "map", "window", "forward-of-devices", "python"],
 )
 def test_results_when_operator_is_known_then_their_fields_are(operator: Any, fields: Any) -> None:
-    assert result_fields(spec("a", operator, "site/raw"), {}) == fields
+    assert ResultFields({"a": spec("a", operator, "site/raw")}).of("a") == fields
 
 
 @pytest.mark.parametrize("between", [[], [FORWARD], [FORWARD, {"kind": "merge"}]], ids=len)

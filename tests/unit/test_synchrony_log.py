@@ -12,7 +12,7 @@ from towpath.contracts.migration import Role
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.consistency import Consistency
 from towpath.synchrony.cut import Cut
-from towpath.synchrony.decision import Action, AmendResult, ForwardResult, Relation
+from towpath.synchrony.decision import Action, AmendResult, ForwardResult
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.result import ResultEvent
 from towpath.synchrony.synchroniser import Synchroniser
@@ -52,7 +52,6 @@ def test_by_results_when_both_counted_the_same_then_nothing_is_amended() -> None
     assert actions == "S(0,3] -T(0,2] S(3,7] -T(2,5] S(7,9] -T(5,9] T(9,12] -S(9,14] T(12,17]"
     decision = synchroniser.synchronised
     assert decision is not None
-    assert decision.relation is Relation.STRONG
     assert (decision.cut, decision.offset, decision.decided_at, decision.settled_at) == (9, 0, 60, 60)
     assert (decision.verbatim, decision.amended, decision.dropped) == ((50,), (), (60,))
 
@@ -68,7 +67,6 @@ def test_by_results_when_the_source_is_ahead_then_the_targets_straddling_result_
     assert amend == AmendResult(tail, 13, 15)
     settled = synchroniser.synchronised
     assert settled is not None
-    assert settled.relation is Relation.SOURCE_AHEAD
     assert (settled.verbatim, settled.amended, settled.settled_at) == ((10,), (amend,), 30)
 
 
@@ -78,7 +76,6 @@ def test_by_results_when_the_target_is_ahead_then_the_sources_last_result_is_ame
     assert actions == "S(0,1] -T(0,6] S(1,10] -T(6,14] S(10,14]* T(14,15] T(15,17]"
     decision = synchroniser.synchronised
     assert decision is not None
-    assert decision.relation is Relation.TARGET_AHEAD
     assert (decision.cut, decision.offset, decision.decided_at, decision.settled_at) == (14, -3, 50, 50)
 
 
@@ -117,7 +114,7 @@ def test_cut_when_a_target_result_ends_at_the_cut_then_all_later_ones_pass_verba
     assert taken(synchroniser, "S(0,9] T(2,9] T(9,11] S(9,12]") == "S(0,9] -T(2,9] T(9,11] -S(9,12]"
     decision = synchroniser.synchronised
     assert decision is not None
-    assert (decision.relation, decision.settled_at) == (Relation.STRONG, 20)
+    assert (decision.offset, decision.settled_at) == (0, 20)
 
 
 def test_cut_when_the_target_straddles_the_cut_then_that_result_is_amended_at_once() -> None:

@@ -205,8 +205,8 @@ class AbortMigration(Command[OperationAnswer]):
     wait: bool = True
 
 
-class JobView(Model):
-    """A job as the coordinator knows it."""
+class LiveJob(Model):
+    """A job, without how it goes at the moment."""
 
     spec: JobSpec
     site: SiteName
@@ -216,13 +216,18 @@ class JobView(Model):
     """As its site last reported; null when the site has not."""
     operation: Identifier | None
     """The operation under way, if any."""
-    status: JobStatus | None
     inputs: list[ResolvedInput] = []
     """The streams it reads."""
     output: ResolvedOutput
     """The stream it writes."""
     pipeline: JobName | None = None
     """The pipeline it belongs to."""
+
+
+class JobView(LiveJob):
+    """A job as the coordinator knows it."""
+
+    status: JobStatus | None
 
 
 class JobList(Model):

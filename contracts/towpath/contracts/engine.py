@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic
 
 from pydantic import Field, StringConstraints
 
 from towpath.contracts.job import Assignment, JobStatus
-from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
+from towpath.contracts.message import ROOT, Answer, Command, JobName, Model, SiteName
 from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
 from towpath.contracts.reply import Done
@@ -22,21 +22,26 @@ EngineName = Annotated[str, StringConstraints(pattern=rf"^({SHARED_ENGINE}|[a-z]
 """Which engine of a site: the shared one, or that of the job of this name."""
 
 
-class RunQuery(Command[Done]):
+class EngineCommand(Command[Answer], Generic[Answer]):
+    """A command to one engine of a site."""
+
+    site: SiteName
+    engine: EngineName = SHARED_ENGINE
+
+
+class RunQuery(EngineCommand[Done]):
     """Start the job's query from its checkpoint. Harmless if it runs already with this epoch."""
 
     subject = f"{_ENGINE}.run-query"
     answer = Done
     example = {"id": "e1", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT, "checkpoint": "/data/checkpoint"}
 
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     checkpoint: str
     """Directory of the checkpoint."""
 
 
-class AnalyseJob(Command[Done]):
+class AnalyseJob(EngineCommand[Done]):
     """Compile the job without starting it; the error says what does not fit. A start that follows is
     faster."""
 
@@ -44,22 +49,18 @@ class AnalyseJob(Command[Done]):
     answer = Done
     example = {"id": "e2", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT, "checkpoint": "/data/checkpoint"}
 
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     checkpoint: str
     """Where its checkpoint will be."""
 
 
-class HaltQuery(Command[Paused]):
+class HaltQuery(EngineCommand[Paused]):
     """Stop the job's query after the micro-batch under way is committed."""
 
     subject = f"{_ENGINE}.halt-query"
     answer = Paused
     example = {"id": "e3", "site": "jfk", "job": "hourly-jfk", "within_s": 10.0}
 
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
     job: JobName
     within_s: float = Field(default=10.0, gt=0)
     """Then the batch under way is interrupted; the next start repeats it, with equal message ids."""
@@ -73,15 +74,12 @@ class QueryList(Model):
     queries: list[JobStatus]
 
 
-class ListQueries(Command[QueryList]):
+class ListQueries(EngineCommand[QueryList]):
     """Return the status of all queries. The answer also shows that the engine lives."""
 
     subject = f"{_ENGINE}.list-queries"
     answer = QueryList
     example = {"id": "e4", "site": "jfk"}
-
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
 
 
 class Measures(Model):
@@ -94,20 +92,18 @@ class Measures(Model):
     """Number of the last sample; ask for those after it next time."""
 
 
-class ReadMeasures(Command[Measures]):
+class ReadMeasures(EngineCommand[Measures]):
     """Samples that the engine took since the agent last asked. It keeps those of some minutes."""
 
     subject = f"{_ENGINE}.read-measures"
     answer = Measures
     example = {"id": "e6", "site": "jfk", "after": 0}
 
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
     after: int = Field(default=0, ge=0)
     """Number of the last sample that the agent has of this incarnation."""
 
 
-class RecomputeRange(Command[Recomputed]):
+class RecomputeRange(EngineCommand[Recomputed]):
     """Compute a job over a range of serial numbers as one processing-time window, and publish nothing."""
 
     subject = f"{_ENGINE}.recompute-range"
@@ -120,8 +116,6 @@ class RecomputeRange(Command[Recomputed]):
         "through": 1213,
     }
 
-    site: SiteName
-    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     after: int = Field(ge=0)
     through: int = Field(ge=0)

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from towpath.contracts.commands import OperationView
+from towpath.contracts.commands import LiveJob, OperationView
 from towpath.contracts.fault_commands import RuleView
-from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import JobStatus
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import ProcessStatus, SiteState
 
@@ -28,21 +28,6 @@ class LiveSite(Model):
     mqtt_port: int
     processes: list[ProcessStatus] = []
     error: str | None = None
-
-
-class LiveJob(Model):
-    """A job, without how it goes at the moment: see `LiveChange.statuses`."""
-
-    spec: JobSpec
-    site: SiteName
-    """Where it runs now."""
-    epoch: int
-    state: JobState | None
-    operation: Identifier | None
-    """The operation under way, if any."""
-    inputs: list[ResolvedInput] = []
-    output: ResolvedOutput
-    pipeline: JobName | None = None
 
 
 class LiveChange(Model):

@@ -192,8 +192,8 @@ class Route:
     query: type[Model] | None = None
     """Parameters in the query."""
     body: Body | None = None
-    errors: frozenset[int] = ANY_ERRORS
-    """Statuses of the problems that may come back."""
+    problems: frozenset[int] | None = None
+    """Statuses of the problems that may come back; null: those that follow from the rest."""
     addressed: ErrorCode | None = None
     """The error that says that what the path names does not exist: 404."""
     follow: str | None = None
@@ -216,6 +216,15 @@ class Route:
     def changing(self) -> bool:
         """True if it changes something: then it takes an `Idempotency-Key`."""
         return self.follow is not None
+
+    @property
+    def errors(self) -> frozenset[int]:
+        """Statuses of the problems that may come back."""
+        if self.problems is not None:
+            return self.problems
+        found = ANY_ERRORS if self.method == "GET" else CHANGE_ERRORS
+        found |= BODY_ERRORS if self.body else frozenset()
+        return found | ({404} if self.addressed else frozenset())
 
     @property
     def answers(self) -> type[Model] | None:

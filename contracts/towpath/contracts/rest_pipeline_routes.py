@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import Field
-
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.pipeline import EXAMPLE_PIPELINE, ApplyState, PipelineSpec
+from towpath.contracts.pipeline import EXAMPLE_PIPELINE, PipelineSpec
 from towpath.contracts.pipeline_commands import (
     ApplyPipeline,
     DeletePipeline,
@@ -19,21 +15,12 @@ from towpath.contracts.pipeline_commands import (
     ShowPipelineHistory,
 )
 from towpath.contracts.rest import (
-    ANY_ERRORS,
-    BODY_ERRORS,
-    CHANGE_ERRORS,
     JSON,
     YAML,
     Body,
     Route,
     fields_of,
 )
-
-_DRY_RUN: Any = (
-    bool,
-    Field(default=False, description="Only say what it would do, and what it is expected to cost."),
-)
-
 
 _PIPELINE = {"name": "pipeline"}
 
@@ -52,10 +39,8 @@ PIPELINES = (
         path_fields=_PIPELINE,
         query=fields_of(ApplyPipeline, "ApplyQuery", "now", "drop_state", "at_once"),
         body=_DOCUMENT,
-        errors=CHANGE_ERRORS | BODY_ERRORS,
         follow="/pipelines/{pipeline}",
         created="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
     ),
     Route("GET", "/pipelines", "listPipelines", ListPipelines),
     Route(
@@ -64,7 +49,6 @@ PIPELINES = (
         "showPipeline",
         ShowPipeline,
         path_fields=_PIPELINE,
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_PIPELINE,
     ),
     Route(
@@ -74,10 +58,8 @@ PIPELINES = (
         DeletePipeline,
         path_fields=_PIPELINE,
         query=fields_of(DeletePipeline, "DeleteQuery", "now", "purge", "at_once"),
-        errors=CHANGE_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_PIPELINE,
         follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
     ),
     Route(
         "POST",
@@ -87,7 +69,6 @@ PIPELINES = (
         path_fields=_PIPELINE,
         query=fields_of(PlanPipeline, "PlanQuery", "drop_state", "at_once"),
         body=_DOCUMENT,
-        errors=CHANGE_ERRORS | BODY_ERRORS,
     ),
     Route(
         "GET",
@@ -96,7 +77,6 @@ PIPELINES = (
         ShowPipelineHistory,
         path_fields=_PIPELINE,
         query=fields_of(ShowPipelineHistory, "VersionsQuery", "version", "before"),
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_PIPELINE,
     ),
     Route(
@@ -109,10 +89,8 @@ PIPELINES = (
             fields_of(RollbackPipeline, "RollbackRequest", "version", "now", "drop_state", "at_once"),
             optional=True,
         ),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_PIPELINE,
         follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
     ),
     Route(
         "POST",
@@ -121,9 +99,7 @@ PIPELINES = (
         RetryPipeline,
         path_fields=_PIPELINE,
         body=Body(fields_of(RetryPipeline, "RetryRequest", "at_once"), optional=True),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_PIPELINE,
         follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
     ),
 )

@@ -38,8 +38,6 @@ from towpath.contracts.live import LiveChange, ReadResults
 from towpath.contracts.metrics import DescribeMetrics, QueryMetrics
 from towpath.contracts.rest import (
     ANY_ERRORS,
-    BODY_ERRORS,
-    CHANGE_ERRORS,
     EXPOSITION,
     JSON,
     MERGE_PATCH,
@@ -67,7 +65,6 @@ JOBS = (
         "deployJob",
         DeployJob,
         body=Body(JobSpec, field="spec", example=EXAMPLE_SPEC),
-        errors=CHANGE_ERRORS | BODY_ERRORS,
         follow="/operations/{operation}",
         created="/jobs/{job}",
     ),
@@ -80,7 +77,6 @@ JOBS = (
         summary="One job and how it goes.",
         answer=JobView,
         path_fields=_JOB,
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
     ),
     Route(
@@ -93,7 +89,6 @@ JOBS = (
         body=Body(
             JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True, example={"trigger_s": 2.0}
         ),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
     ),
@@ -104,7 +99,6 @@ JOBS = (
         RemoveJob,
         path_fields=_JOB,
         query=fields_of(RemoveJob, "RemoveQuery", "purge", "drain"),
-        errors=CHANGE_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
     ),
@@ -115,7 +109,6 @@ JOBS = (
         ReadResults,
         path_fields=_JOB,
         query=fields_of(ReadResults, "ResultsQuery", "limit"),
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
     ),
 )
@@ -132,7 +125,6 @@ MIGRATIONS = (
             fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor"),
             example={"to": "cloud", "strategy": "general"},
         ),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/migrations/{operation}",
         created="/migrations/{operation}",
@@ -154,7 +146,6 @@ MIGRATIONS = (
         ShowOperation,
         summary="One migration, step by step.",
         path_fields=_OPERATION,
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_MIGRATION,
     ),
     Route(
@@ -163,7 +154,6 @@ MIGRATIONS = (
         "abortMigration",
         AbortMigration,
         path_fields=_OPERATION,
-        errors=CHANGE_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_MIGRATION,
         follow="/migrations/{operation}",
         succeeds=OperationState.ROLLED_BACK,
@@ -174,14 +164,13 @@ MIGRATIONS = (
         "showOperation",
         ShowOperation,
         path_fields=_OPERATION,
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_MIGRATION,
     ),
 )
 
 
 FAULTS = (
-    Route("GET", "/faults", "describeFaults", DescribeFaults, errors=ANY_ERRORS | {409}),
+    Route("GET", "/faults", "describeFaults", DescribeFaults, problems=ANY_ERRORS | {409}),
     Route("GET", "/faults/rules", "listRules", ListRules),
     Route(
         "POST",
@@ -189,7 +178,6 @@ FAULTS = (
         "loadRules",
         LoadRules,
         body=Body(RulesToLoad, example={"rules": LoadRules.example["rules"], "lease_s": 30}),
-        errors=CHANGE_ERRORS | BODY_ERRORS,
     ),
     Route(
         "POST",
@@ -197,7 +185,6 @@ FAULTS = (
         "unloadRules",
         UnloadRules,
         body=Body(fields_of(UnloadRules, "UnloadRequest", "names"), optional=True),
-        errors=CHANGE_ERRORS | BODY_ERRORS,
     ),
     Route(
         "POST",
@@ -205,7 +192,6 @@ FAULTS = (
         "explainRule",
         ExplainRule,
         body=Body(Rule, field="rule", example=ExplainRule.example["rule"]),
-        errors=ANY_ERRORS | BODY_ERRORS | {409},
     ),
     Route(
         "GET",
@@ -213,7 +199,7 @@ FAULTS = (
         "listMetrics",
         ListMetrics,
         query=fields_of(ListMetrics, "MetricsQuery", "after", "name", "entity", "site", "limit"),
-        errors=ANY_ERRORS | {409},
+        problems=ANY_ERRORS | {409},
     ),
 )
 
@@ -240,7 +226,6 @@ MEASUREMENTS = (
         "showTrace",
         ShowTrace,
         path_fields={"id": "about"},
-        errors=ANY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_TRACE,
     ),
 )
@@ -268,7 +253,7 @@ MESH = (
         "/openapi.json",
         "describe",
         summary="This document.",
-        errors=frozenset(),
+        problems=frozenset(),
         public=True,
     ),
     Route(
@@ -277,14 +262,14 @@ MESH = (
         "checkHealth",
         summary="Whether the service is connected to the mesh.",
         answer=Health,
-        errors=frozenset({503}),
+        problems=frozenset({503}),
         public=True,
     ),
 )
 
 PAGE = (
-    Route("GET", "/", "showPage", errors=frozenset({404}), public=True),
-    Route("GET", "/page/{file}", "showPageFile", errors=frozenset({404}), public=True),
+    Route("GET", "/", "showPage", problems=frozenset({404}), public=True),
+    Route("GET", "/page/{file}", "showPageFile", problems=frozenset({404}), public=True),
 )
 """The live page: files for browsers, which hold no data, and no part of the described interface."""
 

@@ -60,11 +60,6 @@ def readers_of(jobs: Iterable[JobSpec]) -> dict[str, set[str]]:
     return _reversed(writers_of(jobs))
 
 
-def cycle(jobs: Iterable[JobSpec]) -> list[str] | None:
-    """Return jobs that form a cycle, downstream from the first by name, or None if there is no cycle."""
-    return next(iter(cycles(readers_of(jobs))), None)
-
-
 def cycles(readers: Mapping[str, set[str]]) -> list[list[str]]:
     """Return cycles that share no job, enough to make the graph acyclic when all their jobs are removed."""
     edges = {name: set(after) for name, after in readers.items()}

@@ -20,15 +20,6 @@ class Described(Protocol):
         ...
 
 
-def result_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> Schema | None:
-    """Return the fields of a job's results. None if they cannot be derived (user code, device events)."""
-    kind = kind_of(spec.operator)
-    if not kind.passes_on:
-        return kind.writes(spec.operator)
-    specs = {name: entry.spec for name, entry in jobs.items()}
-    return ResultFields({**specs, spec.name: spec}).of(spec.name)
-
-
 class ResultFields:
     """Result fields of jobs that read each other. Each job's fields are derived once."""
 

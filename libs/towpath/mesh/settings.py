@@ -56,12 +56,14 @@ def _explained(error: ValidationError) -> TowpathError:
     """Return the first problem, with what is allowed there."""
     detail = TowpathError.of_validation(error).detail
     first = error.errors(include_url=False)[0]
-    allowed = detail.allowed
+    message, allowed = detail.message.removeprefix("Value error, "), detail.allowed
     if first["type"] == "extra_forbidden":
         allowed = _settings_at(first["loc"][:-1])
-    elif allowed is None:
-        allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return TowpathError(detail.code, detail.message, field=detail.field, value=detail.value, allowed=allowed)
+    elif first["type"] == "missing":
+        message = "this setting is required"
+    elif allowed is None and message.startswith("Input should be "):
+        allowed = message.removeprefix("Input should be ")
+    return TowpathError(detail.code, message, field=detail.field, value=detail.value, allowed=allowed)
 
 
 def _settings_at(location: tuple[int | str, ...]) -> list[str]:

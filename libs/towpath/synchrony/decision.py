@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from towpath.synchrony.logged import LoggedResult
 
@@ -34,15 +33,6 @@ class DropResult:
 Action = ForwardResult | AmendResult | DropResult
 
 
-class Relation(StrEnum):
-    """The operator that was ahead at the decision."""
-
-    STRONG = "strong"
-    """Neither: both had counted the same events."""
-    SOURCE_AHEAD = "source-ahead"
-    TARGET_AHEAD = "target-ahead"
-
-
 @dataclass(frozen=True, slots=True)
 class Synchronisation:
     """The decision: the serial where the output changes hands, and what becomes of the results around it."""
@@ -57,13 +47,6 @@ class Synchronisation:
     """Actions on the results held at the decision and on those after it, up to `settled_at`."""
     settled_at: int | None = None
     """All target results at later positions pass verbatim. None: the next may still be amended or dropped."""
-
-    @property
-    def relation(self) -> Relation:
-        """The operator that was ahead."""
-        if self.offset == 0:
-            return Relation.STRONG
-        return Relation.SOURCE_AHEAD if self.offset > 0 else Relation.TARGET_AHEAD
 
     @property
     def verbatim(self) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from towpath.contracts.commands import JobView, OperationView
+from towpath.contracts.commands import JobView, LiveJob, OperationView
 from towpath.contracts.fault_commands import RuleView
-from towpath.contracts.live import LiveChange, LiveJob, LiveSite
+from towpath.contracts.live import LiveChange, LiveSite
 from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus
 

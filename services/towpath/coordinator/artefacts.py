@@ -7,6 +7,7 @@ import logging
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import nats.errors
 
@@ -33,6 +34,19 @@ SWEEP_EVERY_S = 600.0
 UNUSED_S = 3600.0
 """Time that an artefact stays without a job that refers to it. A plan stores it seconds before the registry
 knows of it."""
+
+
+class BroughtCode(NamedTuple):
+    """User code that a job brings."""
+
+    path: str
+    entry: str
+
+
+def brought_code(spec: JobSpec) -> BroughtCode | None:
+    """Return the code that a job brings; None if it runs none, or what the environment has."""
+    code = user_code(spec.operator)
+    return BroughtCode(code.artefact, code.entry) if code and code.artefact is not None else None
 
 
 class Artefacts:
@@ -65,11 +79,8 @@ class Artefacts:
         Raises `TowpathError` when the code is not in the artefact root or is not valid, or when the hub does
         not take it.
         """
-        code = user_code(spec.operator)
-        if code is None or code.artefact is None:
-            return None
-        digest, _ = await self._kept(code.artefact)
-        return digest
+        brought = brought_code(spec)
+        return None if brought is None else (await self._kept(brought.path))[0]
 
     async def tried(self, spec: JobSpec) -> str | None:
         """Do the same, and try the code here in a process of its own.
@@ -78,21 +89,21 @@ class Artefacts:
         only one to do so when the coordinator has no PySpark. Raises `TowpathError` also when the code cannot
         be imported, with the exception of the code, or cannot be called.
         """
-        code = user_code(spec.operator)
-        if code is None or code.artefact is None:
+        brought = brought_code(spec)
+        if brought is None:
             return None
-        digest, content = await self._kept(code.artefact)
-        if self.can_try and (digest, code.entry) not in self._callable:
-            await self._try(digest, content, code.entry)
+        digest, content = await self._kept(brought.path)
+        if self.can_try and (digest, brought.entry) not in self._callable:
+            await self._try(digest, content, brought.entry)
         return digest
 
     def lies(self, spec: JobSpec) -> bool:
         """Tell if there is anything at the path of the job's code."""
-        code = user_code(spec.operator)
-        if code is None or code.artefact is None:
+        brought = brought_code(spec)
+        if brought is None:
             return False
         try:
-            resolve_inside(self._root, code.artefact, self._called)
+            resolve_inside(self._root, brought.path, self._called)
         except TowpathError as error:
             return error.detail.code is not ErrorCode.INVALID
         return True

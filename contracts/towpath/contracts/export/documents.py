@@ -49,7 +49,10 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_METRIC_COMMANDS,
 )
 ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
-MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
+UNASKED: tuple[type[Message], ...] = (*ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
+"""All that the mesh says of itself."""
+
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *UNASKED)
 """Everything that has a subject of its own."""
 
 SPECS: tuple[type[BaseModel], ...] = (
@@ -81,7 +84,7 @@ def documents() -> dict[str, str]:
     files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
     files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*ALL_EVENTS, *METRICS, SiteStatus)))
     files["openapi.json"] = _text(openapi())
-    files["REFERENCE.md"] = reference()
+    files["REFERENCE.md"] = reference(COMMANDS, UNASKED)
     return files
 
 

@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, get_args
 
@@ -15,25 +15,25 @@ from pydantic import BaseModel
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
-from towpath.contracts.events import EVENTS, EVENTS_STREAM
+from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
-from towpath.contracts.fault_commands import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS, RuleEnd
+from towpath.contracts.fault_commands import FAULT_COMMANDS, RULE_COMMANDS, RuleEnd
 from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.job import JobSpec, JobState
-from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
+from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
-from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS, Aggregation
+from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS, Aggregation
 from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind, MetricKind
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
-from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
+from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
-from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState, SiteStatus
+from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
 from towpath.contracts.site_commands import SITE_COMMANDS
-from towpath.contracts.traces import SPANS, TRACE_COMMANDS, SpanKind
+from towpath.contracts.traces import TRACE_COMMANDS, SpanKind
 
 HEAD = """\
 # Reference
@@ -71,8 +71,13 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
 )
 
 
-def reference() -> str:
-    """The whole page."""
+SPECIFICATIONS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected)
+
+OPERATORS: tuple[type[BaseModel], ...] = get_args(get_args(Operator)[0])
+
+
+def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Message]]) -> str:
+    """The whole page. `commands` are all commands; `events` are all that the mesh says unasked."""
     return "\n".join(
         [
             HEAD,
@@ -97,7 +102,7 @@ def reference() -> str:
                 f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. "
                 "What rules measure and the heartbeat of a site, at the end, are not kept there; spans have "
                 "streams of their own.",
-                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, *SPANS, SiteStatus),
+                events,
             ),
             _messages(
                 "Protocol commands between services",
@@ -109,7 +114,7 @@ def reference() -> str:
             _specifications(),
             _operators(),
             _errors(),
-            _types(),
+            _types(commands, events),
         ]
     )
 
@@ -145,14 +150,14 @@ def _message(kind: type[Message]) -> str:
 
 def _specifications() -> str:
     parts = ["## Specifications\n", "Files that users write, and what jobs publish on their topics.\n"]
-    for kind in (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected):
+    for kind in SPECIFICATIONS:
         parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
     return "\n".join(parts)
 
 
 def _operators() -> str:
     parts = ["## Operator parameters\n", "The `operator` of a job; `kind` says which.\n"]
-    for kind in get_args(get_args(Operator)[0]):
+    for kind in OPERATORS:
         parts += [f"### Operator `{kind.model_fields['kind'].default}`\n", f"{_documentation(kind)}\n"]
         parts.append(_fields(kind))
     return "\n".join(parts)
@@ -179,39 +184,12 @@ def _errors() -> str:
     )
 
 
-def _types() -> str:
+def _types(commands: Sequence[type[Command[Any]]], events: Sequence[type[Message]]) -> str:
     """Answers and the models they are made of, and the words of enumerations."""
-    commands = (
-        *COORDINATOR_COMMANDS,
-        *PIPELINE_COMMANDS,
-        *LINK_COMMANDS,
-        *SITE_COMMANDS,
-        *MONITOR_COMMANDS,
-        *ENGINE_COMMANDS,
-        *FAULT_COMMANDS,
-        *METRIC_COMMANDS,
-        *TRACE_COMMANDS,
-        *RESULT_COMMANDS,
-        *RULE_COMMANDS,
-        *SITE_METRIC_COMMANDS,
-    )
-    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, *SPANS)
-    shown = {kind.__name__ for kind in (*commands, *events)}
-    shown |= {
-        "JobSpec",
-        "PipelineSpec",
-        "MeshSpec",
-        "Rule",
-        "Result",
-        "Rejected",
-        "ErrorDetail",
-        "SiteStatus",
-    }
-    shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
+    shown = {kind.__name__ for kind in (*commands, *events, *SPECIFICATIONS, *OPERATORS, ErrorDetail)}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
     roots: list[type[BaseModel]] = [command.answer for command in commands]
-    models = [*commands, *events, SiteStatus, JobSpec, PipelineSpec, MeshSpec, Rule, Result, Reply[Any]]
-    for kind in named_types([*roots, *models]):
+    for kind in named_types([*roots, *commands, *events, *SPECIFICATIONS, Reply[Any]]):
         if kind.__name__ not in shown:
             parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
     for enumeration in ENUMERATIONS:

@@ -10,11 +10,12 @@ from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
+from towpath.coordinator.artefacts import brought_code
 from towpath.coordinator.jobs.inputs import ended, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
-from towpath.operators.kind import kind_of, user_code
+from towpath.operators.kind import kind_of
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 
@@ -154,8 +155,7 @@ async def _code(
 ) -> str | None:
     """Return the digest of the changed job's code: as decided before, as it is, or of the present files."""
     decided = upcoming.artefacts.get(spec.name) if upcoming else None
-    code = user_code(spec.operator)
-    if decided is None and command.keep_code and code is not None and code.artefact is not None:
+    if decided is None and command.keep_code and brought_code(spec) is not None:
         decided = before.artefact
     return decided or await situation.artefacts.stored(spec)
 
