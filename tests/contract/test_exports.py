@@ -63,7 +63,7 @@ def commands_alone() -> dict[str, Any]:
     return asyncapi(COMMANDS, ())
 
 
-def test_exported_files_when_models_are_exported_anew_then_do_not_differ(
+def test_exported_files_when_models_are_exported_again_then_do_not_differ(
     documents: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "documents", lambda: documents)

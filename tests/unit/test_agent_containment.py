@@ -124,7 +124,7 @@ async def test_image_of_a_job_when_the_site_runs_processes_then_the_job_is_refus
     assert (refused.value.detail.code, refused.value.detail.value) == (ErrorCode.NOT_ALLOWED, "own:1")
 
 
-async def test_image_when_fetching_takes_long_then_whoever_asks_is_told_to_ask_again_and_it_is_fetched_once(
+async def test_image_when_fetching_takes_long_then_callers_are_told_to_ask_again_and_it_is_fetched_once(
     docker: DockerDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released, fetched = threading.Event(), list[str]()

@@ -38,7 +38,7 @@ class Streams:
         return resolved.stream
 
 
-async def test_drain_when_the_engine_was_started_anew_then_the_job_runs_to_the_end(tmp_path: Path) -> None:
+async def test_drain_when_the_engine_was_restarted_then_the_job_runs_to_the_end(tmp_path: Path) -> None:
     store = AssignmentStore(tmp_path, SPARK_CHECKPOINTS)
     store.save(ASSIGNMENT)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))

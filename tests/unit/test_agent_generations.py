@@ -98,7 +98,7 @@ async def test_generation_when_an_undone_change_began_it_before_then_begins_wher
     assert wanted_after == [10, 10, 20, 25], "nothing that is processed is needed again"
 
 
-async def test_generation_when_derived_anew_after_an_undone_change_then_has_the_later_state(
+async def test_generation_when_derived_again_after_an_undone_change_then_has_the_later_state(
     tmp_path: Path,
 ) -> None:
     site = handlers(tmp_path)

@@ -66,7 +66,7 @@ async def test_stop_when_a_micro_batch_that_must_be_whole_takes_too_long_then_it
     assert refused.value.detail.code is ErrorCode.FAILED
 
 
-async def test_stop_when_a_micro_batch_may_be_repeated_then_nobody_waits_long_for_it(tmp_path: Path) -> None:
+async def test_stop_when_a_micro_batch_may_be_repeated_then_no_one_waits_long_for_it(tmp_path: Path) -> None:
     stopping = handlers(tmp_path, batch_s=60.0)
     await stopping.stop_job(stop(whole=False))
     checkpoint = stopping.jobs.store.checkpoint(ASSIGNMENT)

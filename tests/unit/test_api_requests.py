@@ -191,7 +191,7 @@ async def test_request_when_its_key_is_unreadable_then_is_refused(trial: Trial) 
         ("/migrations/a%20b", "id"),
     ],
 )
-async def test_parameter_when_not_of_its_form_then_is_named_and_nobody_asked(
+async def test_parameter_when_not_of_its_form_then_is_named_and_no_one_asked(
     trial: Trial, path: str, field: str
 ) -> None:
     response, problem = await trial.send("DELETE", path)
@@ -216,7 +216,7 @@ async def test_parameter_when_not_of_its_form_then_is_named_and_nobody_asked(
     ids=["half", "NaN", "not UTF-8", "empty", "YAML", "no type", "too large", "no name", "text for a number",
          "list"],
 )  # fmt: skip
-async def test_body_when_not_readable_or_not_valid_then_is_refused_and_nobody_asked(
+async def test_body_when_not_readable_or_not_valid_then_is_refused_and_no_one_asked(
     trial: Trial, body: bytes, content_type: str, status: int
 ) -> None:
     response, problem = await trial.send("POST", MOVE, data=body, headers={"Content-Type": content_type})

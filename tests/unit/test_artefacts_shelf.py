@@ -128,7 +128,7 @@ async def test_code_when_it_is_here_then_the_hub_may_be_away(shelf: Shelf, hub: 
     assert hub.fetched == [digest_of(code)]
 
 
-async def test_code_when_the_local_copy_is_damaged_then_it_is_fetched_anew(
+async def test_code_when_the_local_copy_is_damaged_then_it_is_fetched_again(
     shelf: Shelf, hub: Hub, code: bytes
 ) -> None:
     artefacts = SiteArtefacts(None, "", shelf)  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ def test_message_when_packet_id_is_that_of_another_payload_then_is_new() -> None
     assert told_apart(numbered("a", "b", "c"), came) == ([], came)
 
 
-def test_message_when_broker_uses_packet_ids_anew_then_is_new() -> None:
+def test_message_when_broker_uses_packet_ids_again_then_is_new() -> None:
     stored = [Seen(1, "a"), Seen(1, "a")]
     assert told_apart(stored, [Delivery(1, "a")]) == ([], [Delivery(1, "a")])
 

@@ -66,7 +66,7 @@ def test_session_when_renewed_then_has_another_name_and_the_old_beginning(tmp_pa
     assert SessionFile(tmp_path / "broker" / "bridge.json").load() == second
 
 
-def test_session_when_file_is_torn_then_begins_anew(tmp_path: Path) -> None:
+def test_session_when_file_is_torn_then_begins_again(tmp_path: Path) -> None:
     path = tmp_path / "bridge.json"
     path.write_text('{"session": ')
     assert isinstance(SessionFile(path).load(), BridgeRecord)

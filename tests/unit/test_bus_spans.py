@@ -121,7 +121,7 @@ def test_command_when_it_is_refused_then_its_span_says_why(made: InMemorySpanExp
     assert (span.attributes or {})["towpath.command"] == MIGRATE.id
 
 
-def test_change_when_it_shall_not_be_recorded_then_makes_no_span_here_nor_where_it_is_served(
+def test_change_when_it_is_not_to_be_recorded_then_makes_no_span_here_nor_where_it_is_served(
     made: InMemorySpanExporter,
 ) -> None:
     with unrecorded(), requesting(MIGRATE, own_span=True):

@@ -223,7 +223,7 @@ def subscribers_do_not_get_every_stored_result(path: DataPath, patch: Patch) -> 
     return path.run()
 
 
-def output_is_made_anew_in_mid_life(path: DataPath, patch: Patch) -> Verdict:
+def output_is_made_again_in_mid_life(path: DataPath, patch: Patch) -> Verdict:
     real = path.hand_over
 
     def after_the_output_was_lost(engine: Engine, through: int) -> Engine:
@@ -268,7 +268,7 @@ BUGS = [
     Bug(checkpoint_shares_its_state_with_the_running_job, "wrong"),
     Bug(target_begins_without_state, "wrong"),
     Bug(subscribers_do_not_get_every_stored_result, "unseen"),
-    Bug(output_is_made_anew_in_mid_life, "nonmonotonic"),
+    Bug(output_is_made_again_in_mid_life, "nonmonotonic"),
 ]
 
 
@@ -291,7 +291,7 @@ def test_data_path_when_nothing_is_planted_then_nothing_is_found_whatever_happen
     loop.close()
 
 
-def test_purge_of_what_is_still_to_be_read_when_unnoticed_by_nobody_then_the_reader_says_so(
+def test_purge_of_what_is_still_to_be_read_when_unnoticed_then_the_reader_says_so(
     path: DataPath,
 ) -> None:
     path.reader = MemoryReader(path.stored, kept_from=45)

@@ -259,7 +259,7 @@ def leave_a_range_out(run: Run) -> None:
     run.messages = [m for m in run.messages if m.body["through"] != through]
 
 
-def begin_to_count_anew_after_the_handover(run: Run) -> None:
+def count_from_zero_after_the_handover(run: Run) -> None:
     change = next(at for at, m in enumerate(run.messages) if m.body["epoch"] == 2)
     counts: dict[str, int] = {}
     for at in range(change, len(run.messages)):
@@ -281,7 +281,7 @@ PLANTED: list[tuple[Plant, str, str]] = [
     (deliver_again_what_was_acknowledged_long_ago, "pass-through", "duplicated"),
     (deliver_again_with_other_bytes, "window-sum", "duplicated"),
     (publish_the_same_count_twice, "running-count", "duplicated"),
-    (begin_to_count_anew_after_the_handover, "running-count", "duplicated"),
+    (count_from_zero_after_the_handover, "running-count", "duplicated"),
     (cover_a_serial_number_twice, "range-count", "duplicated"),
     (swap_two_results_of_a_key, "window-sum", "out_of_order"),
     (swap_two_results_of_a_key, "pass-through", "out_of_order"),

@@ -50,5 +50,5 @@ def test_rest_when_a_chunk_waited_for_its_link_then_is_bounded(clock: Clock):
     assert rest_after(Pace(1.0), clock, 30.0) == LONGEST_REST_S
 
 
-def test_rest_when_nobody_else_works_then_is_none(clock: Clock):
+def test_rest_when_no_one_else_works_then_is_none(clock: Clock):
     assert rest_after(Pace(0.0), clock, HURRIED_S, 5.0) == 0

@@ -57,7 +57,7 @@ def test_transfer_when_not_traced_then_makes_no_span(made: InMemorySpanExporter)
     assert made.get_finished_spans() == ()
 
 
-def test_target_when_the_source_begins_anew_then_the_first_attempt_has_failed(
+def test_target_when_the_source_begins_again_then_the_first_attempt_has_failed(
     made: InMemorySpanExporter,
 ) -> None:
     receiving = Receiving()

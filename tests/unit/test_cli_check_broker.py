@@ -25,7 +25,7 @@ def refused(options: dict[str, Any]) -> str | None:
     return raised.value.detail.field
 
 
-def test_broker_when_only_an_address_is_given_then_nobody_logs_in() -> None:
+def test_broker_when_only_an_address_is_given_then_no_one_logs_in() -> None:
     assert broker_of(NONE, {PASSWORD: "secret"}) is None
     assert broker_of(BROKER, {PASSWORD: "secret"}) == ForeignBroker("broker.example", 8883)
 

@@ -90,7 +90,7 @@ def test_line_of_the_field_is_told_when_the_mesh_refuses_a_rule(
     )
 
 
-def test_errors_that_are_not_the_file_s_go_on_when_nobody_answers(write: Callable[[str, str], Path]) -> None:
+def test_errors_that_are_not_the_file_s_go_on_when_no_one_answers(write: Callable[[str, str], Path]) -> None:
     read = read_files([write("rules.yaml", GOOD)])
     with pytest.raises(TowpathError), telling(read):
         raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")

@@ -188,7 +188,7 @@ def test_site_when_nothing_is_known_then_has_no_figures() -> None:
     assert (row.cores, row.memory_bytes, row.error) == (None, None, "no heartbeat")
 
 
-def test_rates_when_a_query_began_anew_then_are_unknown() -> None:
+def test_rates_when_a_query_began_again_then_are_unknown() -> None:
     assert result_rates([job(100)], [job(120)], 4.0) == {"hourly-jfk": 5.0}
     assert result_rates([job(100)], [job(20)], 4.0) == {}
     assert result_rates([job(100, epoch=1)], [job(120)], 4.0) == {}

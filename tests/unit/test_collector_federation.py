@@ -120,7 +120,7 @@ async def test_query_when_a_site_refuses_it_then_is_refused(store: MetricStore) 
     ("wrong", "code"),
     [({"metrics": ["job.latncy"]}, ErrorCode.INVALID), ({"sites": ["mars"]}, ErrorCode.UNKNOWN_SITE)],
 )
-async def test_query_when_it_names_what_is_not_there_then_nobody_is_asked(
+async def test_query_when_it_names_what_is_not_there_then_no_one_is_asked(
     store: MetricStore, wrong: dict[str, Any], code: ErrorCode
 ) -> None:
     sites = Sites({"jfk": []})

@@ -92,7 +92,7 @@ def test_site_when_down_and_nothing_changes_there_then_is_no_problem() -> None:
     assert wrong(there, job("b"), mine=running(there)) == []
 
 
-def test_topic_when_nobody_writes_it_then_is_told_with_those_that_are_written() -> None:
+def test_topic_when_no_one_writes_it_then_is_told_with_those_that_are_written() -> None:
     found = wrong(job("a"), job("b", "t/none"), others=running(job("x"), "other"))
     assert only(found) == (ErrorCode.UNKNOWN_TOPIC, "jobs[1].inputs[0].topic", "t/none")
     assert found[0].allowed is not None

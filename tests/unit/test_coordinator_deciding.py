@@ -86,7 +86,7 @@ async def test_writer_when_it_comes_back_to_its_stream_then_is_no_news_to_its_re
     assert [c.actions for c in decision.changes] == [[Action.ADD]]
 
 
-async def test_pipeline_when_it_is_deleted_then_goes_whoever_reads_it() -> None:
+async def test_pipeline_when_it_is_deleted_then_it_goes_although_others_read_it() -> None:
     decision = await decided(read_elsewhere(job("writer", writes="t")), delete=True)
     assert [c.actions for c in decision.changes] == [[Action.REMOVE]]
 

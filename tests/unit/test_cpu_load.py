@@ -49,7 +49,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, machine: Machine, percent: float)
 
 
 @pytest.mark.parametrize("percent", [20, 60, 100])
-def test_load_when_nobody_else_computes_then_is_the_share_that_was_asked_for(
+def test_load_when_no_one_else_computes_then_is_the_share_that_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, percent: float
 ) -> None:
     machine = Machine()

@@ -113,7 +113,7 @@ async def test_up_when_images_have_a_tag_and_jobs_bring_code_then_the_compose_fi
     assert mounted == [f"{tmp_path / 'code'}:/var/lib/towpath/artefacts:ro"]
 
 
-async def test_up_when_cancelled_while_it_writes_then_ends_only_when_nobody_writes_any_more(
+async def test_up_when_cancelled_while_it_writes_then_ends_only_when_no_one_writes_any_more(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, released = threading.Event(), threading.Event()

@@ -27,7 +27,7 @@ def test_placed_when_the_master_is_a_cluster_then_takes_what_the_site_may_and_is
     assert int(conf["spark.task.maxFailures"]) > 1
 
 
-def test_placed_when_the_master_is_local_then_nobody_else_reaches_the_driver() -> None:
+def test_placed_when_the_master_is_local_then_no_one_else_reaches_the_driver() -> None:
     conf = placed(EngineSpec(), "")
     assert not is_cluster(EngineSpec())
     assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "127.0.0.1"

@@ -193,7 +193,7 @@ def test_launcher_when_spark_starts_anything_else_then_is_the_real_interpreter(p
     assert ended.stdout == f"{sys.executable} a b\n"
 
 
-def test_launcher_when_nobody_listens_then_a_process_plans(planners: Planners) -> None:
+def test_launcher_when_no_one_listens_then_a_process_plans(planners: Planners) -> None:
     planners.close()
     with planned(planners) as conversation:
         assert conversation.pid != os.getpid()

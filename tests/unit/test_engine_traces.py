@@ -200,7 +200,7 @@ def test_event_when_it_is_of_another_site_then_is_fetched_from_the_mirror(
     assert stream.asked == [(f"MIRROR_{SOURCE['site']}_{SOURCE['stream']}", SERIAL)]
 
 
-def test_event_when_the_job_is_halted_first_then_nobody_waits_for_it(recorded: list[dict[str, Any]]) -> None:
+def test_event_when_the_job_is_halted_first_then_no_one_waits_for_it(recorded: list[dict[str, Any]]) -> None:
     stream = Stream()
     traces = traced(stream)
     traces.stored(published(1))

@@ -53,7 +53,7 @@ def test_rules_when_the_file_has_them_then_are_at_their_points_alone(board: Boar
     assert not SINK_PUBLISH.rules
 
 
-def test_rule_when_renewed_then_goes_on_counting_and_when_loaded_anew_then_starts_over(
+def test_rule_when_renewed_then_goes_on_counting_and_when_loaded_again_then_starts_over(
     board: Board, file: Path
 ) -> None:
     first = loaded(AT, DROP, every=2)
@@ -105,7 +105,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_rules_when_they_expire_while_nobody_looks_then_do_nothing(
+def test_rules_when_they_expire_while_no_one_looks_then_do_nothing(
     board: Board, file: Path, clock: Clock
 ) -> None:
     write_rules(file, loaded(AT, DROP), lease_s=60)

@@ -59,7 +59,7 @@ def test_reorder_when_the_last_is_hit_then_it_stays() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000])
-def test_corrupt_when_bits_flip_then_so_many_differ(count: int) -> None:
+def test_corrupt_when_bits_flip_then_that_many_differ(count: int) -> None:
     (before,) = parcels(1)
     (after,) = at_point("corrupt", count=count).change([before], [0], PARCELS)
     flipped = sum((a ^ b).bit_count() for a, b in zip(before.body, after.body, strict=True))

@@ -164,7 +164,7 @@ def test_delay_when_its_rule_ends_then_what_it_holds_up_goes_on(bench: Bench) ->
     assert [serials(p) for p in passed] == [[1]]
 
 
-def test_delay_when_nobody_renews_its_rule_then_what_it_holds_up_goes_on(bench: Bench) -> None:
+def test_delay_when_no_one_renews_its_rule_then_what_it_holds_up_goes_on(bench: Bench) -> None:
     slow = point(bench, {"fault": "delay", "ms": LONG_MS})
     slow.rules[0].expires_at = time.time() + 0.2  # type: ignore[attr-defined]
     assert serials(slow.through(parcels(1), PARCELS)) == [1]

@@ -260,7 +260,7 @@ def test_problems_when_the_condition_asks_about_an_unknown_scope_then_the_scopes
     assert wrong(condition='cpu_percent("hub") > 80.0 && memory_percent(site) > 1.0') == []
 
 
-def test_problems_when_a_job_is_named_where_nobody_knows_jobs_then_it_is_refused() -> None:
+def test_problems_when_a_job_is_named_where_no_one_knows_jobs_then_it_is_refused() -> None:
     (error,) = wrong(event={"point": "bus.send"}, where={"job": "delays"})
     assert error.field == "where.job"
 

@@ -95,7 +95,7 @@ def test_options_when_a_value_makes_no_sense_then_it_is_named(values: dict) -> N
     assert refused.value.detail.field in values
 
 
-def test_options_when_the_file_has_not_so_many_departures_then_they_are_refused() -> None:
+def test_options_when_the_file_has_not_that_many_departures_then_they_are_refused() -> None:
     with pytest.raises(TowpathError) as refused:
         FogOptions(rates=(100.0, 2000.0), seconds=20.0)
     assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.INVALID, "rates")

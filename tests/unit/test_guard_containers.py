@@ -159,7 +159,7 @@ def test_limit_is_what_others_have_made_of_it_when_they_raised_it_meanwhile(
     assert daemon.container.cpus == 1.5
 
 
-def test_container_is_left_alone_when_it_was_made_anew_and_the_rule_is_gone(
+def test_container_is_left_alone_when_it_was_made_again_and_the_rule_is_gone(
     home: Home, daemon: Daemon
 ) -> None:
     guard = Guard(home, SCOPE)

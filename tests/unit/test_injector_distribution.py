@@ -133,7 +133,7 @@ async def test_scope_that_is_away_is_named_and_gets_its_rules_when_it_answers_ag
     await eventually(lambda: not trial.distribution.unreached)
 
 
-async def test_rules_end_where_nobody_answered_when_the_scope_is_back_after_they_were_unloaded(
+async def test_rules_end_where_no_one_answered_when_the_scope_is_back_after_they_were_unloaded(
     trial: Trial,
 ) -> None:
     await trial.load(rule("slow"), "lga")

@@ -74,7 +74,7 @@ def test_nothing_changes_when_an_equal_rule_is_loaded_again(rules: LoadedRules) 
     assert rules.views(())[0].version == 1
 
 
-def test_version_counts_up_and_the_former_one_ends_when_a_rule_is_replaced_or_loaded_anew(
+def test_version_counts_up_and_the_former_one_ends_when_a_rule_is_replaced_or_loaded_again(
     rules: LoadedRules,
 ) -> None:
     load(rules, rule("slow"))

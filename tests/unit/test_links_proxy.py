@@ -120,7 +120,7 @@ async def test_end_of_one_direction_passes_when_the_other_goes_on() -> None:
         await eventually(lambda: link.connections == 0)
 
 
-async def test_connection_breaks_when_nobody_listens_at_the_far_end() -> None:
+async def test_connection_breaks_when_no_one_listens_at_the_far_end() -> None:
     async with far_end() as (_, port):
         pass
     async with Link("jfk", [route_to(port)]) as link:
@@ -166,7 +166,7 @@ async def test_other_direction_has_its_own_bandwidth_when_one_is_full() -> None:
         assert link.passed[0] < 1_000_000
 
 
-async def test_nothing_passes_and_nobody_is_told_when_the_link_is_cut() -> None:
+async def test_nothing_passes_and_no_one_is_told_when_the_link_is_cut() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
         await passes(near, far, b"before")

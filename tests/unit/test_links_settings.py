@@ -103,7 +103,7 @@ def test_links_run_before_agents_when_links_are_emulated(home: Home) -> None:
     assert "links" in after["jfk-agent"]
 
 
-def test_agent_starts_anew_when_its_link_is_emulated_or_not_any_more(home: Home) -> None:
+def test_agent_restarts_when_its_link_is_emulated_or_not_any_more(home: Home) -> None:
     seen = [
         versions(provision(home, emulated("jfk", yes)), home)["jfk-agent"] for yes in (False, True, False)
     ]
@@ -195,7 +195,7 @@ async def test_all_links_are_perfect_when_what_was_written_is_unreadable(tmp_pat
         (-3600, LinkConditions(cut=True, for_s=10)),
     ],
 )
-def test_conditions_hold_for_the_rest_of_their_time_when_the_process_starts_anew(
+def test_conditions_hold_for_the_rest_of_their_time_when_the_process_restarts(
     passed_s: float, left: LinkConditions
 ) -> None:
     kept = RecordedConditions(conditions=LinkConditions(cut=True, for_s=10), until=AT + timedelta(seconds=10))

@@ -85,7 +85,7 @@ async def test_file_when_it_cannot_be_written_for_a_while_then_is_touched_afterw
         await eventually((directory / "alive").exists)
 
 
-async def test_nobody_when_watching_then_nothing_is_written(
+async def test_no_one_when_watching_then_nothing_is_written(
     bus: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(FILE, raising=False)

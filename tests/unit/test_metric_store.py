@@ -88,7 +88,7 @@ def test_read_when_it_has_more_points_than_the_limit_then_is_refused_with_a_step
         assert len(fits) == 2
 
 
-def test_rate_when_a_counter_began_anew_then_counts_from_zero(store: MetricStore) -> None:
+def test_rate_when_a_counter_began_again_then_counts_from_zero(store: MetricStore) -> None:
     counts = enumerate([100, 110, 120, 4, 14])
     store.add(sample(2.0 * n, value, metric="stream.events") for n, value in counts)
     store.add([sample(0, 3)])

@@ -174,7 +174,7 @@ async def test_migration_when_aborted_past_the_point_of_no_return_then_is_comple
     trial.check_end("cloud")
 
 
-async def test_migration_when_aborted_before_its_first_step_then_nobody_is_told_anything() -> None:
+async def test_migration_when_aborted_before_its_first_step_then_no_one_is_told_anything() -> None:
     trial = Trial(migration(StrategyName.GENERAL))
     trial.abort.set()
     trial.check_rolled_back(await trial.run())

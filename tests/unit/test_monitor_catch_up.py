@@ -25,7 +25,7 @@ def test_target_has_not_caught_up_when_it_is_behind_in_one_of_two_inputs() -> No
     assert catch_up.observe(2.0, {"a": 5, "b": 5}, {"a": 9, "b": 5})
 
 
-def test_input_holds_nobody_up_when_the_source_has_processed_nothing_of_it() -> None:
+def test_input_holds_no_one_up_when_the_source_has_processed_nothing_of_it() -> None:
     catch_up = CatchUp(["a", "idle"], trigger_s=0.5)
     catch_up.observe(0.0, {"a": 5}, {"a": 5})
     assert catch_up.observe(1.0, {"a": 5}, {"a": 5})

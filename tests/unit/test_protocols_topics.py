@@ -78,7 +78,7 @@ def test_input_when_dead_letter_topic_then_is_the_stream_of_rejected_events() ->
     assert (found.stream, found.subject) == ("REJECTED_clean", None)
 
 
-def test_input_when_nobody_writes_it_then_error_lists_known_topics() -> None:
+def test_input_when_no_one_writes_it_then_error_lists_known_topics() -> None:
     detail = refusal(spec("a", FORWARD, "site/x", "out/none"), CLEANING).detail
     assert (detail.code, detail.field, detail.value) == (
         ErrorCode.UNKNOWN_TOPIC,

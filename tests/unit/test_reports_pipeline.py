@@ -104,7 +104,7 @@ def test_page_when_everything_is_known_then_shows_graph_versions_and_measurement
         assert part in page.text
 
 
-def test_page_when_no_job_runs_and_nobody_was_asked_then_says_so() -> None:
+def test_page_when_no_job_runs_and_no_one_was_asked_then_says_so() -> None:
     nothing = facts(jobs=[], versions=[], measured=ReadSeries(failure="silent"))
     page = check_self_contained(pipeline_page(nothing))
     assert "0 run" in page.text

@@ -131,7 +131,7 @@ async def test_rules_when_somebody_else_replaced_them_then_are_left_to_whom_they
 
 
 @pytest.mark.usefixtures("quick")
-async def test_rules_when_loaded_anew_then_the_end_of_the_former_ones_does_not_end_renewing() -> None:
+async def test_rules_when_loaded_again_then_the_end_of_the_former_ones_does_not_end_renewing() -> None:
     injector = FakeInjector()
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         await rules.load([RULE])
@@ -153,7 +153,7 @@ async def test_rules_when_the_injector_is_away_for_a_moment_then_renewing_goes_o
         assert rules.names == [RULE.name]
 
 
-async def test_rules_when_nobody_can_unload_them_then_their_lease_is_relied_on() -> None:
+async def test_rules_when_no_one_can_unload_them_then_their_lease_is_relied_on() -> None:
     injector = FakeInjector()
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         await rules.load([RULE])
@@ -262,7 +262,7 @@ def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> Non
     assert [line["probes"] for line in journal.of(Entry.DEVIATED)] == [["lag"]]
 
 
-async def test_steadiness_when_it_cannot_look_any_more_then_whoever_waits_for_it_is_told() -> None:
+async def test_steadiness_when_it_cannot_look_any_more_then_those_who_wait_are_told() -> None:
     class BrokenSampler:
         async def look(self, behind: object) -> None:
             raise KeyError("jfk")

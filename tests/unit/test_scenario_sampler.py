@@ -54,7 +54,7 @@ async def test_throughput_when_it_is_not_known_what_was_stored_then_nothing_is_m
     assert (found.value, found.inside) == (None, False)
 
 
-async def test_metric_when_nobody_sent_it_for_too_long_then_is_outside_its_tolerance(
+async def test_metric_when_no_one_sent_it_for_too_long_then_is_outside_its_tolerance(
     seen: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = {

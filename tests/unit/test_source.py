@@ -80,14 +80,14 @@ def test_latest_offset_when_paused_then_is_the_start(log: Log, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("position", "planned"), [(0, 30), (70, 100), (71, 71), (100, 100)])
-def test_latest_offset_when_a_batch_has_an_exact_size_then_plans_so_many_or_none(
+def test_latest_offset_when_a_batch_has_an_exact_size_then_plans_that_many_or_none(
     log: Log, position: int, planned: int
 ) -> None:
     counting = reader(exact_events="30")
     assert counting.latestOffset({"serial": position}, counting.getDefaultReadLimit()) == {"serial": planned}
 
 
-def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_so_many_came(
+def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_that_many_came(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "IDLE_WAIT_S", 60.0)

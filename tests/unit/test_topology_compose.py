@@ -78,7 +78,7 @@ def test_container_when_described_then_has_no_more_rights_than_it_needs(parts: d
         assert part["pids_limit"], name
 
 
-def test_process_of_ours_when_described_then_logs_and_exports_telemetry_as_whoever_calls_compose_asks(
+def test_process_of_ours_when_described_then_logs_and_exports_telemetry_as_the_caller_of_compose_asks(
     parts: dict[str, Any],
 ) -> None:
     for name in {*SERVICES, *SITES}:
@@ -234,7 +234,7 @@ def test_digest_when_credentials_are_new_then_all_change(mesh: MeshState, tmp_pa
     assert changed(tmp_path, mesh, new_mesh(mesh.spec)) == secrets_of(mesh).keys()
 
 
-def test_committed_compose_file_when_written_anew_then_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_committed_compose_file_when_written_again_then_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     topology = read("infra/docker/topology.yaml")
     state = new_mesh(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT, str(ROOT)))

@@ -43,7 +43,7 @@ def test_energy_when_a_node_is_away_then_it_draws_nothing_meanwhile() -> None:
     assert meter.up_s == pytest.approx(2)
 
 
-def test_energy_when_a_node_was_started_anew_between_two_looks_then_is_never_negative() -> None:
+def test_energy_when_a_node_was_restarted_between_two_looks_then_is_never_negative() -> None:
     meter = NodeMeter(PROFILE)
     for at, cpu_s in [(0, 100.0), (2, 1.0), (4, 2.0)]:
         assert meter.take(Reading(float(at), cpu_s), cpus=1.0) >= 0

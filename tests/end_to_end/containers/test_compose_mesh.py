@@ -158,7 +158,7 @@ def test_demonstration_when_a_container_is_killed_then_nothing_is_lost_and_nothi
     assert not home.exists()
 
 
-def test_site_when_it_runs_then_reaches_the_links_and_nobody_else(running: Running) -> None:
+def test_site_when_it_runs_then_reaches_the_links_and_no_one_else(running: Running) -> None:
     access, mesh = running.mesh.site("jfk"), running.mesh
     assert running.reaches("jfk", "links", access.link_port)
     assert running.reaches("jfk", "links", access.link_redis_port)
@@ -182,7 +182,7 @@ def test_container_when_it_runs_then_has_no_rights_and_its_own_secret_alone(
     assert "Read-only file system" in who.stderr
 
 
-async def test_service_when_its_process_is_killed_then_its_container_starts_anew(running: Running) -> None:
+async def test_service_when_its_process_is_killed_then_its_container_restarts(running: Running) -> None:
     async def works_again() -> bool:
         restarts = running.attributes("monitor")["RestartCount"]
         return restarts == before + 1 and parts(running.project)["monitor"].works

@@ -116,7 +116,7 @@ async def test_container_hangs_as_long_as_a_rule_pauses_it(place: Yard, trial: T
 
 
 @pytest.mark.parametrize(("policy", "afterwards"), [("unless-stopped", "running"), ("no", "exited")])
-async def test_killed_container_runs_anew_only_when_its_restart_policy_has_it_so(
+async def test_killed_container_runs_again_only_when_its_restart_policy_has_it_so(
     place: Yard, trial: Trial, policy: str, afterwards: str
 ) -> None:
     container = place.run("site", restart_policy={"Name": policy})
@@ -131,7 +131,7 @@ def trial_acted(container: Container, before: str, policy: str) -> bool:
     return policy == "no" or started_at(container) > before
 
 
-async def test_container_ends_in_good_order_and_runs_anew_when_a_rule_restarts_it(
+async def test_container_ends_in_good_order_and_runs_again_when_a_rule_restarts_it(
     place: Yard, trial: Trial
 ) -> None:
     container = place.run("site", "trap 'echo ended; exit 0' TERM; while :; do sleep 0.1; done")

@@ -120,7 +120,7 @@ def test_container_of_the_guard_runs_again_when_a_rule_has_killed_it(trial: Tria
     until_daemon_says(lambda: not held_path(trial.home, SCOPE).exists())
 
 
-def test_nobody_watches_any_more_when_the_guard_has_released_all_itself(trial: Trial) -> None:
+def test_no_one_watches_any_more_when_the_guard_has_released_all_itself(trial: Trial) -> None:
     trial.load(trial.victim, "pause")
     trial.guard.start()
     until_daemon_says(lambda: status(trial.victim) == "paused")

@@ -81,7 +81,7 @@ async def test_migration_when_aborted_then_both_who_asked_and_who_waits_are_told
     assert trial.owners("counts") == ["jfk"]
 
 
-async def test_migrate_when_nobody_waits_long_enough_then_says_that_it_goes_on_and_how_to_follow_it(
+async def test_migrate_when_no_one_waits_long_enough_then_says_that_it_goes_on_and_how_to_follow_it(
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))

@@ -139,7 +139,7 @@ async def test_migration_when_aborted_then_the_source_goes_on_and_asking_again_i
     trial.check_nothing_lost("counts")
 
 
-async def test_migration_when_aborted_then_the_next_one_takes_an_epoch_nobody_was_told(trial: Trial) -> None:
+async def test_migration_when_aborted_then_the_next_one_takes_an_epoch_no_one_was_told(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     _, asking = await trial.migrate_in_background("counts")
     await trial.ask(AbortMigration(operation=await under_way(trial, "counts")))

@@ -72,7 +72,7 @@ async def test_rejected_events_of_both_reach_the_dead_letters_once_when_they_are
         await eventually(lambda: job.rejected_are(wanted))
 
 
-async def test_straddling_window_is_computed_anew_when_the_target_reaches_beyond_the_source(
+async def test_straddling_window_is_computed_again_when_the_target_reaches_beyond_the_source(
     job: MonitoredJob, url: str
 ) -> None:
     async with running_monitor(url):

@@ -177,7 +177,7 @@ async def test_agent_goes_on_when_its_guard_is_killed_while_it_holds_the_agent(h
         await eventually(lambda: are_running([agent]) and not held_path(home, SITE).exists())
 
 
-async def test_killed_process_is_started_anew_and_killed_once(home: Home) -> None:
+async def test_killed_process_is_restarted_and_killed_once(home: Home) -> None:
     async with operating(home) as bus:
         before = process(home, "monitor")
         await load(bus, "process", "monitor", "kill", once=True)

@@ -284,7 +284,7 @@ async def test_site_that_is_away_is_named_and_gets_its_rules_when_it_is_back(tri
     await eventually(is_reached)
 
 
-async def test_rules_hold_on_when_the_agent_is_started_anew(trial: Trial) -> None:
+async def test_rules_hold_on_when_the_agent_is_restarted(trial: Trial) -> None:
     await trial.load(DROP)
     await eventually(lambda: trial.sees()["events"] == 0)
     await trial.end_agent("jfk")

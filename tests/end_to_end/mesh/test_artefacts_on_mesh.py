@@ -238,7 +238,7 @@ async def test_code_when_it_changed_under_the_same_path_then_an_update_takes_the
     assert len(trial.shelf("cloud")) == 2
 
 
-async def test_copy_of_a_site_when_it_is_damaged_then_it_is_fetched_anew_before_the_job_starts_again(
+async def test_copy_of_a_site_when_it_is_damaged_then_it_is_fetched_again_before_the_job_starts_again(
     trial: Trial, bus: Bus
 ) -> None:
     for path in trial.shelf("cloud"):

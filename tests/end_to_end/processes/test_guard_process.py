@@ -108,7 +108,7 @@ async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_tw
                 await eventually(lambda: not is_paused(agent))
 
 
-def test_everything_is_released_when_the_guard_is_killed_and_nobody_else_is_there(home: Home) -> None:
+def test_everything_is_released_when_the_guard_is_killed_and_no_one_else_is_there(home: Home) -> None:
     """This happens when the guard has paused the agent, whose keeper would restart the guard."""
     rules = [
         loaded("pause", "process", "jfk-agent"),

@@ -190,7 +190,7 @@ async def test_running_child_is_replaced_when_its_configuration_changed(run: Pat
         assert running(run, "stays").pid == kept
 
 
-async def test_child_runs_anew_when_its_restart_is_asked_for(run: Path, tmp_path: Path) -> None:
+async def test_child_runs_again_when_its_restart_is_asked_for(run: Path, tmp_path: Path) -> None:
     async with Supervisor([child(tmp_path, "engine")], run, backoff=QUICK) as supervisor:
         await supervisor.wait_ready(WITHIN_S)
         first = running(run, "engine").pid

@@ -39,7 +39,7 @@ async def test_artefact_when_a_site_asks_for_it_then_it_arrives_whole_in_chunks(
         assert await chunks_kept(coordinator) == before + 3
 
 
-async def test_artefact_when_nobody_needs_it_then_it_is_deleted_once_it_is_old_enough(mesh: Mesh) -> None:
+async def test_artefact_when_no_one_needs_it_then_it_is_deleted_once_it_is_old_enough(mesh: Mesh) -> None:
     async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
         artefacts = HubArtefacts(coordinator)
         await artefacts.ensure()

@@ -81,7 +81,7 @@ async def test_transfer_when_target_has_an_older_copy_then_only_the_difference_m
     assert moved == len(b"v1\n{}") + len(b"changed")
 
 
-async def test_transfer_when_nobody_takes_chunks_then_store_stays_small_and_source_gives_up(
+async def test_transfer_when_no_one_takes_chunks_then_store_stays_small_and_source_gives_up(
     redis: Redis, checkpoint: Path
 ) -> None:
     with pytest.raises(TowpathError) as failure:

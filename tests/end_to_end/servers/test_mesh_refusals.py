@@ -164,7 +164,7 @@ def test_redis_refuses_site_when_it_reaches_for_more(mesh: Mesh, command: tuple[
         _redis(mesh, mesh.state.sites["jfk"].redis).execute_command(*command)
 
 
-def test_redis_refuses_when_nobody_logs_in(mesh: Mesh) -> None:
+def test_redis_refuses_when_no_one_logs_in(mesh: Mesh) -> None:
     client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=WITHIN_S)
     with pytest.raises(redis.exceptions.AuthenticationError):
         client.get("towpath:jobs")

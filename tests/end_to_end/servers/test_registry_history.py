@@ -172,7 +172,7 @@ async def test_apply_when_a_replaced_coordinator_ends_it_once_more_then_the_next
     assert await store.unfinished() == ["a2"]
 
 
-async def test_apply_when_it_was_decided_before_another_of_the_same_version_then_is_decided_anew(
+async def test_apply_when_it_was_decided_before_another_of_the_same_version_then_is_decided_again(
     registry: Registry,
 ) -> None:
     store = PipelineStore(registry)

@@ -261,7 +261,7 @@ async def test_open_when_its_operation_has_ended_then_it_is_refused(
     assert refused.value.detail.code is ErrorCode.FENCED
 
 
-async def test_open_when_an_ended_operation_left_a_shadow_then_it_is_made_anew(
+async def test_open_when_an_ended_operation_left_a_shadow_then_it_is_made_again(
     streams: SiteStreams, connection: Client
 ) -> None:
     shadows = Shadows(streams)
@@ -488,7 +488,7 @@ async def test_settle_when_much_is_to_be_read_then_the_source_publishes_meanwhil
     assert next(numbers, None) is None, "read before the source was shut out, and once more after it"
 
 
-async def test_publish_when_nobody_accepts_the_epoch_for_long_then_the_writer_says_so(
+async def test_publish_when_no_one_accepts_the_epoch_for_long_then_the_writer_says_so(
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "UNHEARD_S", 0.3)

@@ -80,7 +80,7 @@ async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_seri
 
 
 @promise("operators")
-async def test_window_by_count_when_too_few_events_are_there_then_it_waits_and_holds_exactly_so_many(
+async def test_window_by_count_when_too_few_events_are_there_then_it_waits_and_holds_exactly_that_many(
     site: Site,
 ) -> None:
     await site.put_results(*({"k": "x", "v": n} for n in range(1, 26)))
