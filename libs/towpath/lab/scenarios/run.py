@@ -44,8 +44,11 @@ log = logging.getLogger(__name__)
 POWER = "power_w"
 """Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
-MOVES_S = 150.0
-"""Seconds for migrations to end after the timeline."""
+MOVES_S = 200.0
+"""Seconds for migrations to end after the timeline: more than a compensation is retried that must succeed."""
+
+WATCH_RESULTS_S = 60.0
+"""Seconds beyond the allowed time for results to flow again, to tell slow from never."""
 
 STOP_LOAD_S = 70.0
 
@@ -104,6 +107,8 @@ class Run:
     _verdicts: dict[str, Judgement] = field(default_factory=dict)
     _moves: list[MoveReport] = field(default_factory=list)
     _recovered_s: float | None = None
+    _results_again_s: float | None = None
+    _unstored: int = 0
     _written: Counter[str] = field(default_factory=Counter)
     """Job → number of its results that the journal has."""
 
@@ -220,6 +225,7 @@ class Run:
             self._problem(f"steady state did not come about within {phases.begin_within_s:g} s")
             self.broken = True
             return
+        await commands.arm(self.scenario.timeline)
         self._phase("during")
         steadiness.watch_from_now()
         await self.measurement.begin(commands.sampler)
@@ -256,7 +262,10 @@ class Run:
         if self.stage.emulation and self.put_back:
             await self.stage.emulation.revive()
         over = time.time()
-        self._moves = await commands.moves_ended(MOVES_S)
+        self._moves, self._results_again_s = await asyncio.gather(
+            commands.moves_ended(MOVES_S),
+            self._until_results(commands.sampler, commands.struck_until or over),
+        )
         for move in self._moves:
             self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
         left = phases.after_s - (time.time() - over)
@@ -265,15 +274,25 @@ class Run:
             left_state = steadiness.last_outside is not None
             self._recovered_s = max(0.0, steadiness.since - over) if left_state else 0.0
 
+    async def _until_results(self, sampler: Sampler, since: float) -> float | None:
+        """Return the seconds from `since` until all judged jobs have results of later events."""
+        within_s = self.scenario.expect.results_again_within_s
+        jobs = [job for job in sampler.jobs.values() if job.judged]
+        if within_s is None or not jobs:
+            return None
+        watched_s = within_s + WATCH_RESULTS_S
+        took = await asyncio.gather(*(job.recovered_after(since, watched_s) for job in jobs))
+        return None if None in took else max(seconds for seconds in took if seconds is not None)
+
     async def _judge(self, sampler: Sampler) -> None:
         """Stop the load, wait until everything is in order and processed, and compare with the truth."""
         self._phase("judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
         await self.measurement.load_ended(sampler)
-        judging = Judging(self.stage, self.scenario, self.journal)
+        judging = Judging(self.stage, self.scenario, self.journal, self._moves)
         await judging.judge(sampler)
-        self._verdicts = judging.verdicts
+        self._verdicts, self._unstored = judging.verdicts, judging.unstored
         self.broken = self.broken or bool(judging.unsettled)
         for problem in (*judging.unsettled, *judging.problems):
             self._problem(problem)
@@ -325,6 +344,8 @@ class Run:
             deviated=steadiness.deviated,
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
+            results_again_s=None if self._results_again_s is None else round(self._results_again_s, 1),
+            unstored=self._unstored,
             migrations=self._moves,
             energy=meter.energy,
             rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
