@@ -14,7 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, RuleAction
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.contracts.scenario_strikes import Strike
-from towpath.lab.faults.registry import HeldFault, LinkFault, StrikingFault, Target, made
+from towpath.lab.faults.registry import Fault, HeldFault, LinkFault, StrikingFault, Target, made
 from towpath.lab.guard.targets import target_of
 from towpath.lab.harness.stage import Stage
 from towpath.tasks import to_the_end
@@ -43,11 +43,12 @@ async def armed_strike(stage: Stage, strike: Strike) -> Armed:
         return partial(_worsen, stage, ShapeLink(site=strike.name, conditions=conditions), strike.for_s)
     assert isinstance(rule.event, OnTarget)
     found = _FoundTarget(target_of(stage.home, rule.event))
+    armed = partial(_strike, fault, found.target)
+    if isinstance(fault, HeldFault):
+        found.target.remembered = await asyncio.to_thread(fault.remember, found.target, {})
+        armed = partial(_hold, fault, found, strike.for_s)
     await asyncio.to_thread(found.find)
-    if isinstance(fault, StrikingFault):
-        return partial(_strike, fault, found.target)
-    assert isinstance(fault, HeldFault), f"{strike.fault} is no fault of a process, a disk or a link"
-    return partial(_hold, fault, found, strike.for_s)
+    return armed
 
 
 class _FoundTarget:
@@ -78,8 +79,10 @@ class _FoundTarget:
         return found
 
 
-async def _strike(fault: StrikingFault, target: Target) -> None:
-    await asyncio.to_thread(fault.strike, target)
+async def _strike(fault: Fault, target: Target) -> None:
+    assert isinstance(fault, StrikingFault), f"{fault.name} is no fault of a process, a disk or a link"
+    # In the event loop: a thread would begin only after some milliseconds.
+    fault.strike(target)
 
 
 async def _worsen(stage: Stage, command: ShapeLink, for_s: float) -> None:
@@ -89,13 +92,11 @@ async def _worsen(stage: Stage, command: ShapeLink, for_s: float) -> None:
 
 async def _hold(fault: HeldFault, found: _FoundTarget, for_s: float) -> None:
     end_at = asyncio.get_running_loop().time() + for_s
-    remembered = await asyncio.to_thread(fault.remember, found.target, {})
-    target = replace(found.target, remembered=remembered)
     try:
+        fault.hold(found.target)  # As in `_strike`.
         while asyncio.get_running_loop().time() < end_at:
-            # A thread that is left alone could hold after the release.
-            await to_the_end(asyncio.to_thread(fault.hold, target))
             await asyncio.sleep(LOOK_EVERY_S)
+            # A thread that is left alone could hold after the release.
+            await to_the_end(asyncio.to_thread(fault.hold, found.target))
     finally:
-        released = replace(found.released, remembered=remembered)
-        await to_the_end(asyncio.to_thread(fault.release, released))
+        await to_the_end(asyncio.to_thread(fault.release, found.released))

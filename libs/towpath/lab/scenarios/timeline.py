@@ -48,7 +48,8 @@ class Timeline:
         except TimeoutError:
             self._problem(step, f"{step.on.event} did not come within {step.on.within_s:g} s")
             return
-        await asyncio.sleep(step.on.after_s)
+        if step.on.after_s:
+            await asyncio.sleep(step.on.after_s)
         await self._do(step)
 
     async def _do(self, step: Step) -> None:
