@@ -11,10 +11,7 @@ from towpath.contracts.scenario import LagProbe, Migration, Phases, Scenario, Sc
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
-from towpath.lab.drill.matrix import BROKERS, Cell, FaultName
-
-RECOVERED_WITHIN_S = 30.0
-"""Seconds after the fault's end within which results must flow again, by default."""
+from towpath.lab.drill.matrix import BROKERS, RECOVERED_WITHIN_S, Cell, FaultName
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at

@@ -14,6 +14,9 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.protocols.step import Actor, Step
 from towpath.protocols.table import Strategy, strategies
 
+RECOVERED_WITHIN_S = 30.0
+"""Seconds after the fault's end within which results must flow again, by default."""
+
 
 class FaultName(StrEnum):
     """A fault at the moment when a step begins."""

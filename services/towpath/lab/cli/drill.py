@@ -11,8 +11,7 @@ import typer
 
 from towpath.cli.output import print_rich, say
 from towpath.lab.cli.showing import play_all, write_report
-from towpath.lab.drill.cell_scenario import RECOVERED_WITHIN_S
-from towpath.lab.drill.matrix import Cell, sample, select
+from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, Cell, sample, select
 
 if TYPE_CHECKING:
     from towpath.lab.scenarios.campaign_report import CampaignReport
