@@ -17,8 +17,9 @@ from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.sampler import Sampler
 
-SETTLE_S = 60.0
-"""Seconds after the load's end for everything to run, and one site to own each job."""
+SETTLE_S = 120.0
+"""Seconds after the load's end for everything to run, and one site to own each job: an engine that was killed
+needs more than a minute to restart on a busy machine."""
 
 CERTAIN_S = 40.0
 """Seconds of silence after which a result counts as lost, where none may be."""
