@@ -24,6 +24,9 @@ needs more than a minute to restart on a busy machine."""
 CERTAIN_S = 40.0
 """Seconds of silence after which a result counts as lost, where none may be."""
 
+WATCH_RESULTS_S = 60.0
+"""Seconds beyond the allowed time for results to flow again, to tell slow from never."""
+
 SURPLUS_S = 0.8
 """Seconds in which a surplus result shows up after the last expected one."""
 
@@ -99,6 +102,18 @@ class Judging:
             example = missing[0].decode(errors="replace")
             count = f"{len(missing)} acknowledged events of {name} are not stored"
             self.problems.append(f"{count}, e.g. {example}")
+
+
+async def results_again(sampler: Sampler, since: float, within_s: float | None) -> float | None:
+    """Return the seconds from `since` until all judged jobs have results of later events.
+
+    None if they have not long after `within_s`, or if that is None.
+    """
+    jobs = [job for job in sampler.jobs.values() if job.judged]
+    if within_s is None or not jobs:
+        return None
+    took = await asyncio.gather(*(job.recovered_after(since, within_s + WATCH_RESULTS_S) for job in jobs))
+    return None if None in took else max(seconds for seconds in took if seconds is not None)
 
 
 def misplaced(view: JobView, moves: Sequence[MoveReport]) -> str | None:

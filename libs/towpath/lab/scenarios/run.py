@@ -27,7 +27,7 @@ from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.expectations import unmet
-from towpath.lab.scenarios.judging import Judging
+from towpath.lab.scenarios.judging import Judging, results_again
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
 from towpath.lab.scenarios.report import RuleOutcome, RunReport
@@ -46,9 +46,6 @@ POWER = "power_w"
 
 MOVES_S = 200.0
 """Seconds for migrations to end after the timeline: more than a compensation is retried that must succeed."""
-
-WATCH_RESULTS_S = 60.0
-"""Seconds beyond the allowed time for results to flow again, to tell slow from never."""
 
 STOP_LOAD_S = 70.0
 
@@ -264,7 +261,9 @@ class Run:
         over = time.time()
         self._moves, self._results_again_s = await asyncio.gather(
             commands.moves_ended(MOVES_S),
-            self._until_results(commands.sampler, commands.struck_until or over),
+            results_again(
+                commands.sampler, commands.struck_until or over, self.scenario.expect.results_again_within_s
+            ),
         )
         for move in self._moves:
             self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
@@ -273,16 +272,6 @@ class Run:
             assert steadiness.since is not None
             left_state = steadiness.last_outside is not None
             self._recovered_s = max(0.0, steadiness.since - over) if left_state else 0.0
-
-    async def _until_results(self, sampler: Sampler, since: float) -> float | None:
-        """Return the seconds from `since` until all judged jobs have results of later events."""
-        within_s = self.scenario.expect.results_again_within_s
-        jobs = [job for job in sampler.jobs.values() if job.judged]
-        if within_s is None or not jobs:
-            return None
-        watched_s = within_s + WATCH_RESULTS_S
-        took = await asyncio.gather(*(job.recovered_after(since, watched_s) for job in jobs))
-        return None if None in took else max(seconds for seconds in took if seconds is not None)
 
     async def _judge(self, sampler: Sampler) -> None:
         """Stop the load, wait until everything is in order and processed, and compare with the truth."""
