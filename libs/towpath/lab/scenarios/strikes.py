@@ -14,7 +14,8 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, RuleAction
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.contracts.scenario_strikes import Strike
-from towpath.lab.faults.registry import Fault, HeldFault, LinkFault, StrikingFault, Target, made
+from towpath.lab.faults.registry import Fault, HeldFault, LinkFault, StrikingFault, Target
+from towpath.lab.faults.rule_actions import made
 from towpath.lab.guard.targets import target_of
 from towpath.lab.harness.stage import Stage
 from towpath.tasks import to_the_end
