@@ -1,28 +1,12 @@
-"""The cells of the drill, the choice of a sample, and their order."""
+"""The cells of the drill, and the choice of a sample."""
 
-import itertools
 from collections import Counter
 
 import pytest
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
-from towpath.lab.drill.matrix import (
-    BROKERS,
-    INPUT_SITE,
-    OUTPUT_SITE,
-    OUTPUTS,
-    STRATEGIES,
-    ActorName,
-    Cell,
-    FaultName,
-    matrix,
-    output_site_of,
-    sample,
-    select,
-    workload_of,
-)
-from towpath.lab.drill.run import in_order
+from towpath.lab.drill.matrix import BROKERS, STRATEGIES, ActorName, Cell, FaultName, matrix, sample, select
 
 
 def test_matrix_when_listed_then_every_step_of_every_strategy_meets_every_process() -> None:
@@ -97,29 +81,3 @@ def test_sample_when_drawn_then_is_spread_over_strategies_and_faults(seed: int) 
 
 def test_sample_when_larger_than_the_matrix_then_is_the_matrix() -> None:
     assert sorted(sample(matrix(), 10_000, seed=1)) == sorted(matrix())
-
-
-def test_cells_when_put_in_order_then_those_of_one_kind_of_job_are_together() -> None:
-    cells = in_order(sample(matrix(), 40, seed=3))
-    kinds = [(workload_of(cell), output_site_of(cell)) for cell in cells]
-    changes = sum(one != next_one for one, next_one in itertools.pairwise(kinds))
-    assert changes == len(set(kinds)) - 1 == 5
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_results_when_cells_are_played_then_are_kept_at_the_jobs_home_in_about_half_of_them(
-    strategy: str,
-) -> None:
-    sites = Counter(output_site_of(cell) for cell in matrix() if cell.strategy == strategy)
-    assert 0.35 < sites[INPUT_SITE] / sites.total() < 0.5
-    assert set(sites) == {INPUT_SITE, OUTPUT_SITE}
-
-
-def test_results_when_the_fault_hits_the_site_that_keeps_them_then_that_is_a_third_one() -> None:
-    assert {output_site_of(cell) for cell in matrix() if cell.actor in OUTPUTS} == {OUTPUT_SITE}
-
-
-def test_cell_of_parallel_when_played_then_moves_processing_time_windows() -> None:
-    kinds = {cell.strategy: workload_of(cell) for cell in matrix()}
-    assert kinds[StrategyName.PARALLEL] == "processing"
-    assert all(workload_of(cell) != "processing" for cell in matrix() if cell.strategy != "parallel")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario
-from towpath.lab.scenarios.checking import idle_rules, rules_of
+from towpath.lab.scenarios.checking import check_leased, idle_rules, rules_of
 from towpath.lab.scenarios.reading import LIBRARY, parse, read, to_yaml
 
 
@@ -38,6 +38,14 @@ def document(**changes: Any) -> dict[str, Any]:
 def rule(**changes: Any) -> dict[str, Any]:
     content = {"name": "r", "event": {"point": "sink.publish"}, "actions": [{"fault": "drop"}]}
     return {"at": 0, "load": [content | changes]}
+
+
+def strike(**changes: Any) -> dict[str, Any]:
+    return {"at": 0, "strike": {"target": "process", "name": "jfk-engine", "fault": "kill"} | changes}
+
+
+def intercept(**changes: Any) -> dict[str, Any]:
+    return {"at": 0, "intercept": {"job": "counted", "step": "resume", "do": "lose_reply"} | changes}
 
 
 def refusal(**changes: Any) -> TowpathError:
@@ -110,6 +118,12 @@ def test_time_when_given_with_a_unit_or_none_then_is_in_seconds(text: Any, secon
             {"mesh": {"jobs": ["theirs"]}, "timeline": [{"at": 0, "remove": {"job": "theirs"}}]},
             "timeline.0.remove.job",
         ),
+        ({"timeline": [strike(name="jfk-engin")]}, "timeline.0.strike.name"),
+        ({"timeline": [strike(fault="drop")]}, "timeline.0.strike.fault"),
+        ({"timeline": [strike(parameters={"aloon": True})]}, "timeline.0.strike.parameters.aloon"),
+        ({"timeline": [strike(target="link", name="mars", fault="cut")]}, "timeline.0.strike.name"),
+        ({"timeline": [intercept(job="other")]}, "timeline.0.intercept.job"),
+        ({"timeline": [intercept(step="resum")]}, "timeline.0.intercept.step"),
         ({"timeline": [rule(event={"point": "sink.publich"})]}, "timeline.0.load.0.event.point.point"),
         ({"timeline": [rule(condition="1 >")]}, "timeline.0.load.0.condition"),
         ({"timeline": [rule(every=0)]}, "timeline.0.load.0.every"),
@@ -144,6 +158,21 @@ def test_step_when_it_has_not_one_time_and_one_action_then_is_refused(step: dict
 def test_link_rule_when_the_mesh_emulates_no_links_then_is_refused() -> None:
     step = rule(event={"target": "link", "name": "jfk"}, actions=[{"fault": "cut"}])
     assert refusal(timeline=[step], mesh={"emulate_links": False}).detail.value == "link"
+
+
+@pytest.mark.parametrize("step", [strike(), intercept()])
+def test_harm_when_the_mesh_is_not_the_run_s_own_then_is_refused(step: dict[str, Any]) -> None:
+    with pytest.raises(TowpathError) as refused:
+        check_leased(parse(document(timeline=[step])))
+    assert refused.value.detail.code is ErrorCode.NOT_ALLOWED
+    check_leased(parse(document()))
+
+
+@pytest.mark.parametrize("step", [strike(), intercept()])
+def test_harm_when_sites_are_nodes_of_a_topology_then_is_refused(step: dict[str, Any]) -> None:
+    mesh = {"topology": "factory", "sites": ["jfk", "cloud"]}
+    errors = refusal(mesh=mesh, timeline=[step]).detail.errors
+    assert f"timeline.0.{'strike' if 'strike' in step else 'intercept'}" in [e.field for e in errors]
 
 
 def test_idle_rules_when_some_are_about_processes_then_stand_for_those_and_never_act() -> None:

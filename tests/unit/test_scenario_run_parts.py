@@ -10,17 +10,21 @@ from test_scenario_reading import document, rule
 
 from running.waiting import eventually
 from towpath.checker.verdict import FAULTS, Verdict
-from towpath.contracts.commands import OperationState, StrategyName
+from towpath.contracts.commands import JobView, OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fault_commands import ListRules, LoadRules, RenewRules, RuleList, UnloadRules
 from towpath.contracts.faults import Rule, RuleCount
+from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.scenario import Step, Trigger
 from towpath.contracts.scenario_expectations import Expectations
+from towpath.contracts.scenario_load import StandardJob
 from towpath.lab.harness import held_rules
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, in_words
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.expectations import unmet
+from towpath.lab.scenarios.judging import misplaced
 from towpath.lab.scenarios.mesh_events import MeshEvents, matches
 from towpath.lab.scenarios.probes import ProbeValue
 from towpath.lab.scenarios.reading import parse
@@ -343,6 +347,16 @@ def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> No
             {},
             "the migration of j did not end",
         ),
+        (
+            {"results_again_s": None},
+            {"results_again_within_s": 30},
+            "results did not flow again, expected 30 s",
+        ),
+        (
+            {"results_again_s": 31.0},
+            {"results_again_within_s": 30},
+            "results flowed again after 31.0 s, expected 30 s",
+        ),
     ],
 )
 def test_run_when_not_as_expected_then_says_what(
@@ -365,3 +379,24 @@ def test_migration_when_it_ended_then_is_judged_by_how_it_may_end(
 ) -> None:
     move = MoveReport(job="j", strategy=StrategyName.HANDOVER, state=state)
     assert (problems(run(migrations=[move]), migrations=allowed) == []) is fine
+
+
+@pytest.mark.parametrize(
+    ("state", "site", "fine"),
+    [
+        (OperationState.COMPLETED, "cloud", True),
+        (OperationState.COMPLETED, "jfk", False),
+        (OperationState.ROLLED_BACK, "jfk", True),
+        (OperationState.ROLLED_BACK, "cloud", False),
+        (OperationState.NEEDS_OPERATOR, "cloud", True),
+    ],
+)
+def test_job_when_its_migration_has_ended_then_must_be_where_that_has_left_it(
+    state: OperationState, site: str, fine: bool
+) -> None:
+    spec = spec_of(StandardJob(name="j", workload="windows", site="jfk"))
+    output = ResolvedOutput(site="jfk", stream="OUT_j", topic="j", rejected_topic="j/rejected")
+    view = JobView(spec=spec, site=site, epoch=2, state=None, operation=None, status=None, output=output)
+    move = MoveReport(job="j", strategy=StrategyName.GENERAL, state=state, source="jfk", target="cloud")
+    back = move.model_copy(update={"state": OperationState.COMPLETED, "target": "elsewhere"})
+    assert (misplaced(view, [back, move]) is None) is fine

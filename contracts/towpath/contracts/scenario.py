@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from towpath.contracts.commands import ConsistencyCheck, StrategyName
 from towpath.contracts.faults import Rule, RuleName
@@ -18,6 +18,10 @@ from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.scenario_expectations import Expectations
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
 from towpath.contracts.scenario_nodes import NodeStep
+from towpath.contracts.scenario_strikes import Interception, Strike
+
+ScenarioName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+"""It becomes part of paths and of the names of devices."""
 
 
 class ScenarioMesh(Model):
@@ -175,6 +179,8 @@ class ProcessRun(Model):
 STEP_ACTIONS = (
     "load",
     "unload",
+    "strike",
+    "intercept",
     "migrate",
     "deploy",
     "update",
@@ -198,6 +204,8 @@ class Step(Model):
     load: list[Rule] | None = Field(default=None, min_length=1)
     """Load fault rules."""
     unload: list[RuleName] | None = Field(default=None, min_length=1)
+    strike: Strike | None = None
+    intercept: Interception | None = None
     migrate: Migration | None = None
     deploy: ScenarioJob | None = None
     update: Update | None = None
@@ -267,7 +275,7 @@ class Variation(Model):
 class Scenario(Model):
     """A scenario as it stands in a file."""
 
-    name: JobName
+    name: ScenarioName
     description: str = ""
     mesh: ScenarioMesh = ScenarioMesh()
     jobs: list[ScenarioJob] = []

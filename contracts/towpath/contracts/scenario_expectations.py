@@ -58,6 +58,9 @@ class Expectations(Model):
     deviates: Deviation = Deviation.MAY
     recovers_within_s: Seconds | None = 30.0
     """From the moment when everything was unloaded until steady state holds again; null: any time."""
+    results_again_within_s: Seconds | None = None
+    """From the end of the last fault until each judged job has a result of an event that was stored after it;
+    null: not measured. It includes the time that every result takes: trigger, window and watermark."""
     lost: Count = NONE
     duplicated: Count = NONE
     wrong: Count = NONE
@@ -71,6 +74,8 @@ class Expectations(Model):
     nonmonotonic: Count = ANY
     premature: Count = ANY
     late: Count = ANY
+    unstored: Count = NONE
+    """Events that a broker acknowledged to a device and that are not in its topic."""
     migrations: MoveEnd = MoveEnd.COMPLETED
     rules_act: bool = True
     """Every rule must have acted at least once: else the run has shown nothing."""

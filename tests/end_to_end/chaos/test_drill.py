@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from towpath.lab.drill.matrix import sample, select
-from towpath.lab.drill.report import DrillReport
+from towpath.lab.scenarios.campaign_report import CampaignReport
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 
@@ -46,8 +46,7 @@ def test_migrations_when_a_sample_of_faults_meets_them_then_every_cell_is_clean(
         check=False,
     )
     assert written.exists(), ended.stderr
-    report = DrillReport.model_validate_json(written.read_bytes())
-    unclean = {cell.cell.name: cell.reasons for cell in report.cells if not cell.clean}
-    assert unclean == {}, ended.stderr
-    assert {cell.cell for cell in report.cells} == set(sample(select(), CELLS, SEED))
+    report = CampaignReport.model_validate_json(written.read_bytes())
+    assert {run.scenario: run.problems for run in report.failed} == {}, ended.stderr
+    assert {run.scenario for run in report.runs} == {cell.scenario for cell in sample(select(), CELLS, SEED)}
     assert ended.returncode == 0, ended.stderr

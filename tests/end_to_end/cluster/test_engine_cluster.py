@@ -21,9 +21,8 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState
-from towpath.lab.drill.moving_job import LOAD
+from towpath.lab.drill.cell_scenario import LOAD
 from towpath.lab.harness import judge
-from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.load import Device
 from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.stage import Stage
@@ -149,7 +148,7 @@ async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machi
 
 async def judged(job: ObservedJob, cluster: SparkCluster) -> None:
     """Move the job under load, lose machines meanwhile, and judge all its results."""
-    load = Device(LOAD, job.stage.mesh.site(CLUSTER), JOB, clock=EventClock())
+    load = Device(LOAD, job.stage.mesh.site(CLUSTER), JOB)
     load.start()
     try:
         await until_recovered(job, "the start")

@@ -1,4 +1,5 @@
 """Drills: every step of every migration strategy, while a process dies, hangs, or is cut off.
 
-Start reading at `matrix`, then `run` and `cell_run`.
+A cell of the matrix becomes a scenario, and the scenarios are played as a campaign. Start reading at
+`matrix`, then `cell_scenario`.
 """

@@ -7,13 +7,15 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
-from zlib import crc32
+from typing import Any
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.protocols.step import Actor, Step
 from towpath.protocols.table import Strategy, strategies
+
+RECOVERED_WITHIN_S = 30.0
+"""Seconds after the fault's end within which results must flow again, by default."""
 
 
 class FaultName(StrEnum):
@@ -56,7 +58,6 @@ STRATEGIES = {name: strategy for name, strategy in strategies().items() if not s
 
 EVERY_ACTOR = frozenset(ActorName)
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
-OUTPUTS = frozenset({ActorName.OUTPUT_AGENT, ActorName.OUTPUT_NATS})
 
 HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.KILL: EVERY_ACTOR,
@@ -92,6 +93,11 @@ class Cell:
     def name(self) -> str:
         """For people: `general/pause-transfer/kill/source-engine`."""
         return f"{self.strategy}/{self.step}/{self.fault}/{self.actor}"
+
+    @property
+    def scenario(self) -> str:
+        """Name of its scenario: `general-pause-transfer-kill-source-engine`."""
+        return self.name.replace("/", "-")
 
 
 def matrix() -> list[Cell]:
@@ -173,32 +179,3 @@ def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
         if stratum:
             left.append(stratum)
     return chosen
-
-
-RECOVERED_WITHIN_S = 30.0
-"""Seconds after the fault's end within which results must flow again, by default."""
-
-STATELESS_EVERY = 3
-"""Every Nth cell moves a stateless job, if the strategy moves any kind."""
-
-INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
-"""Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
-the third, so that every result crosses a link, others at the first, where the job is deployed."""
-
-SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
-
-WORKLOADS = ("windows", "cleaned", "processing")
-"""The standard jobs that are moved, in the order in which cells are played."""
-
-
-def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
-    """Return the standard job that a cell moves: the same one in every drill."""
-    if cell.strategy is StrategyName.PARALLEL:
-        return "processing"
-    return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
-
-
-def output_site_of(cell: Cell) -> str:
-    """Return the site of the results of a cell's job: a third one, or the one where the job is deployed."""
-    at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and cell.actor not in OUTPUTS
-    return INPUT_SITE if at_home else OUTPUT_SITE

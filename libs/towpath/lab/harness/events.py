@@ -18,9 +18,6 @@ WATERMARK_S = 3.0
 
 WINDOW_S = 1.0
 
-BETWEEN_LOADS_S = 2.0
-"""Seconds of event time from the last event of a load to the first one of the next."""
-
 
 @dataclass(frozen=True, slots=True)
 class NumberedEvent:
@@ -40,20 +37,15 @@ class NumberedEvent:
 
 @dataclass
 class EventClock:
-    """Numbers events and gives them their time. It goes on over all loads of one job."""
+    """Numbers the events of one load and gives them their time."""
 
     number: int = 0
     """Of the newest event."""
     newest: datetime = BEGIN
-    _begun: datetime = BEGIN
-
-    def begin(self) -> None:
-        """Begin a load, later than everything before it."""
-        self._begun = self.newest + timedelta(seconds=BETWEEN_LOADS_S)
 
     def event(self, age_s: float, key: str, value: float) -> NumberedEvent:
         """Return the next event, of `age_s` seconds after the load began."""
-        at = self._begun + timedelta(milliseconds=round(age_s * TIME_LAPSE * 1000))
+        at = BEGIN + timedelta(milliseconds=round(age_s * TIME_LAPSE * 1000))
         self.newest = max(self.newest, at)
         self.number += 1
         return NumberedEvent(self.number, key, at, value)

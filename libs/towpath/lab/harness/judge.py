@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
 import pandas as pd
 
 from towpath.checker.accepted import StoredEvent, accepted_events, as_from_device, json_object
@@ -210,11 +209,6 @@ def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
 def unstored(sent: Iterable[bytes], stored: StoredInput) -> list[bytes]:
     """Return the events that a device's broker has acknowledged and the input does not hold."""
     return [*(Counter(sent) - Counter(event.payload for event in stored.events)).elements()]
-
-
-def numbers_of(events: Sequence[StoredEvent]) -> set[int]:
-    """Return the numbers of stored events of a synthetic load."""
-    return {orjson.loads(event.payload)["n"] for event in events}
 
 
 def _closed_windows(spec: JobSpec, operator: Window, inputs: Inputs) -> Expected:

@@ -69,7 +69,7 @@ def chance(name: str, seed: int, purpose: str) -> Random:
 class Device:
     """Sends one load from `start` to `stop`.
 
-    `position` tells the loads of one trial apart. `clock` goes on from one load of a job to the next.
+    `position` tells the loads of one trial apart.
     """
 
     def __init__(
@@ -79,7 +79,6 @@ class Device:
         name: str,
         position: int = 0,
         seed: int = 0,
-        clock: EventClock | None = None,
     ) -> None:
         self.load = load
         self.begun_at = 0.0
@@ -89,7 +88,7 @@ class Device:
         """Payloads that were handed to the broker, in order. After `stop` it has acknowledged all of them."""
         self._name = name
         self._draw = chance(name, seed, f"load {position}")
-        self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
+        self._clock = EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
         self._paces: list[tuple[float, Load]] = []
         """The load as it was from which moment on, Unix seconds."""
@@ -177,7 +176,6 @@ def synthetic(
     present: PresentLoad | None = None,
 ) -> Iterator[DueEvent]:
     """Events made for the purpose until `stopped`, then one so late that all windows before it are over."""
-    clock.begin()
     due = 0.0
     for due in due_times(present or (lambda: load)):
         if stopped():

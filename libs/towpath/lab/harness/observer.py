@@ -25,7 +25,6 @@ from towpath.streams.pages import PAGE, last_serial, page, pages_after
 
 DEPLOY_S, ATTEMPT_S = 90.0, 10.0
 READ_S, LOOK_EVERY_S = 40.0, 0.2
-FIRST_EVENTS_S = 30.0
 QUIET_S = 10.0
 """Nothing came for so long after everything was processed: what is missing then does not come. The last
 windows need another micro-batch, which takes seconds on a busy machine."""
@@ -108,16 +107,6 @@ class ObservedJob:
                 break
             latencies.append(arrival.latency_s)
         return statistics.median(latencies) if latencies else None
-
-    async def until_flowing(self) -> None:
-        """Wait until its owner has processed events that were sent just now. Raises `TimeoutError`."""
-        begun = time.time()
-        async with asyncio.timeout(FIRST_EVENTS_S):
-            while True:
-                status = await self._status()
-                if status is not None and status.committed_at and status.committed_at.timestamp() > begun:
-                    return
-                await asyncio.sleep(LOOK_EVERY_S)
 
     async def recovered_after(self, moment: float, within_s: float) -> float | None:
         """Return the seconds from `moment` to a result of later events. None if none came in time."""

@@ -8,6 +8,7 @@ from typing import Any
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 from towpath.contracts.commands import OperationState, OperationView
 from towpath.contracts.message import Model
+from towpath.protocols.attempts import attempts
 
 FINDINGS = (*FAULTS, *NOTICES)
 """Names of all counts of a verdict. Expectations bound them."""
@@ -78,16 +79,6 @@ class Judgement(Findings):
         return self.exact and self.results > 0
 
 
-class SeriesReport(Model):
-    """Trials that were played one after another."""
-
-    planned: int = 0
-    """Trials that were to be played."""
-    seconds: float = 0.0
-    restarts: int = 0
-    """Restarts of the mesh, because a trial left it broken."""
-
-
 class SentLoad(Model):
     """A load, as devices sent it."""
 
@@ -119,6 +110,8 @@ class MoveReport(Model):
     begun_at: float | None = None
     """Unix seconds."""
     ended_at: float | None = None
+    steps_s: dict[str, float] = {}
+    """Seconds of each step from its beginning until it was confirmed or had failed."""
     note: str = ""
 
     @classmethod
@@ -138,6 +131,11 @@ class MoveReport(Model):
             state_bytes=figures.state_bytes if figures else None,
             begun_at=view.begun_at.timestamp(),
             ended_at=ended.timestamp() if ended else None,
+            steps_s={
+                attempt.first.step: round(attempt.took_s, 3)
+                for attempt in attempts(view.journal)
+                if attempt.took_s is not None and not attempt.undoing
+            },
             note=view.note,
         )
 

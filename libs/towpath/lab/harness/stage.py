@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nats.errors import Error as NatsError
@@ -197,28 +196,6 @@ class Stages:
         kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
         shutil.rmtree(kept, ignore_errors=True)
         self.home.logs.rename(kept)
-
-
-@dataclass
-class Series(ABC):
-    """Trials that are played one after another."""
-
-    say: Say = field(default=quiet, kw_only=True)
-    """Shows people in a few words what is under way."""
-    stages: Stages | None = field(default=None, kw_only=True)
-    """None until it has begun."""
-
-    @property
-    def restarts(self) -> int:
-        """Restarts of the mesh, because a trial left it broken."""
-        return self.stages.restarts if self.stages else 0
-
-    @abstractmethod
-    def run(self) -> AsyncGenerator[Any, None]:
-        """Yield the report of each trial when it is over. Close the iterator to end early.
-
-        Raises `TowpathError` when the mesh cannot be brought up.
-        """
 
 
 @asynccontextmanager

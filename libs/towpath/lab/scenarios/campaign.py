@@ -11,7 +11,7 @@ from pathlib import Path
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
 from towpath.lab.harness.load import chance
-from towpath.lab.harness.stage import Series, Stage, Stages, small_mesh
+from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
@@ -20,7 +20,7 @@ from towpath.mesh.home import Home
 SETTLE_S = 45.0
 """For a mesh to be in order again between two runs."""
 
-RUN_S = 300.0
+RUN_S = 600.0
 """Longer than any run takes whose waits all end."""
 
 LARGEST_SEED = 10**6
@@ -82,14 +82,26 @@ def chosen_scenarios(given: str | None) -> list[str]:
 
 
 @dataclass
-class Campaign(Series):
+class Campaign:
     """Runs that are played one after another."""
 
     planned: Sequence[PlannedRun]
     output: Path
+    say: Say = quiet
+    """Shows people in a few words what is under way."""
+    stages: Stages | None = None
+    """None until it has begun."""
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of the mesh, because a run left it broken."""
+        return self.stages.restarts if self.stages else 0
 
     async def run(self) -> AsyncGenerator[RunReport, None]:
-        """Yield the report of each run: see `Series`."""
+        """Yield the report of each run when it is over. Close the iterator to end early.
+
+        Raises `TowpathError` when the mesh cannot be brought up.
+        """
         left = list(self.planned)
         needs = await asyncio.to_thread(together, list(dict.fromkeys(run.scenario for run in left)))
         spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)
@@ -103,7 +115,7 @@ class Campaign(Series):
         """Play runs off the list until none is left, or the mesh is broken."""
         while left:
             planned = left.pop(0)
-            self.say(f"{planned.scenario}, seed {planned.seed}")
+            self.say(f"{Path(planned.scenario).stem}, seed {planned.seed}")
             report = await self._one(up, planned)
             settled = await self._settled(up, report)
             yield settled

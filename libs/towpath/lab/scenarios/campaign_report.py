@@ -11,17 +11,22 @@ from xml.etree.ElementTree import Element
 from towpath.contracts.message import Model
 from towpath.lab.faults.registry import faults
 from towpath.lab.harness.markdown import markdown
-from towpath.lab.harness.report import FINDINGS, SeriesReport, in_words
+from towpath.lab.harness.report import FINDINGS, in_words
 from towpath.lab.scenarios.report import RunReport
 from towpath.reports.markup import element, listed, paragraph, section, table
 
 JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 
 
-class CampaignReport(SeriesReport):
-    """A whole campaign."""
+class CampaignReport(Model):
+    """Runs that were played one after another: a campaign, or a drill."""
 
     seed: int = 1
+    planned: int = 0
+    """Runs that were to be played."""
+    seconds: float = 0.0
+    restarts: int = 0
+    """Restarts of the mesh, because a run left it broken."""
     runs: list[RunReport] = []
 
     @property

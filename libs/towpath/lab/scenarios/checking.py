@@ -13,9 +13,11 @@ from towpath.contracts.site import FaultSettings, MeshSpec
 from towpath.contracts.topology import Topology
 from towpath.lab.faults.validation import problems as rule_problems
 from towpath.lab.faults.world import World
+from towpath.lab.scenarios.strikes import rule_of
 from towpath.lab.topology.reading import read
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import processes_of
+from towpath.protocols.table import strategies
 
 NODE_STEPS = "in the timeline, `node: {do: fail}`, `stop`, `resize` or `link`: they do the same to a node"
 
@@ -32,7 +34,18 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
     yield from _sites(scenario)
     yield from _jobs(scenario)
     yield from _rules(scenario)
+    yield from _strikes(scenario)
     yield from _nodes(scenario)
+
+
+def check_leased(scenario: Scenario) -> None:
+    """Raise `TowpathError` if a killed run would leave harm behind on a mesh that is not its own."""
+    for i, step in enumerate(scenario.timeline):
+        if step.strike is not None or step.intercept is not None:
+            message = "a run that is killed does not end this, so it is not done to a mesh that runs already"
+            allowed = "a run without --home; or `load` with a rule, which ends with its lease"
+            place = f"timeline.{i}.{step.action}"
+            raise TowpathError.of(_wrong(place, None, allowed, message, ErrorCode.NOT_ALLOWED))
 
 
 def job_names(scenario: Scenario) -> list[str]:
@@ -112,7 +125,7 @@ def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
 def _job_of(step: Step) -> str | None:
     if step.update is not None:
         return step.update.spec.name
-    command = step.migrate or step.scale or step.remove
+    command = step.migrate or step.scale or step.remove or step.intercept
     return None if command is None else command.job
 
 
@@ -126,6 +139,22 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
         for k, name in enumerate(step.unload or ()):
             if name not in names:
                 yield _wrong(f"timeline.{i}.unload.{k}", name, names, "no step loads this rule")
+
+
+def _strikes(scenario: Scenario) -> Iterator[ErrorDetail]:
+    world = world_of(scenario)
+    known = sorted({each.name for strategy in strategies().values() for each in strategy.steps})
+    for i, step in enumerate(scenario.timeline):
+        place = f"timeline.{i}.{step.action}"
+        if (step.strike or step.intercept) and scenario.mesh.topology is not None:
+            message = "the run cannot reach processes in the nodes of a topology"
+            yield _wrong(place, None, NODE_STEPS, message, ErrorCode.NOT_ALLOWED)
+        elif step.strike is not None:
+            for found in rule_problems(rule_of(step.strike), world):
+                inside = (found.field or "").replace("event.", "").replace("actions.0.", "")
+                yield found.model_copy(update={"field": f"{place}.{inside}"})
+        elif step.intercept is not None and step.intercept.step not in known:
+            yield _wrong(f"{place}.step", step.intercept.step, known, "no migration has such a step")
 
 
 def _nodes(scenario: Scenario) -> Iterator[ErrorDetail]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
@@ -27,8 +28,10 @@ from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
+from towpath.lab.scenarios.interception import armed_interception
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
+from towpath.lab.scenarios.strikes import Armed, armed_strike
 from towpath.protocols.record import ENDED
 
 LOOK_EVERY_S = 0.3
@@ -60,12 +63,26 @@ class Commands:
     """Migrations that were accepted, by operation; of those that were requested again, the last."""
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Job → held while a step moves it."""
+    struck_until: float | None = None
+    """End of the last strike or interception, Unix seconds."""
+    _armed: dict[int, Armed] = field(default_factory=dict)
+    """Strikes and interceptions, by the id of their step."""
+
+    async def arm(self, timeline: Sequence[Step]) -> None:
+        """Prepare strikes and interceptions, so that they come at their moment. Raises `TowpathError`."""
+        for step in timeline:
+            if step.strike is not None:
+                self._armed[id(step)] = await armed_strike(self.stage, step.strike)
+            if step.intercept is not None:
+                self._armed[id(step)] = await armed_interception(self.stage, step.intercept, self.exits)
 
     async def carry_out(self, step: Step) -> None:
         """Do what a step says. Raises `TowpathError` when it is refused or not answered in time."""
         handlers: dict[str, Callable[[Step], Awaitable[None]]] = {
             "load": self._load,
             "unload": self._unload,
+            "strike": self._strike,
+            "intercept": self._strike,
             "migrate": self._migrate,
             "deploy": self._deploy,
             "update": self._update,
@@ -126,6 +143,10 @@ class Commands:
 
     async def _unload(self, step: Step) -> None:
         await self.rules.unload(step.unload or ())
+
+    async def _strike(self, step: Step) -> None:
+        await self._armed[id(step)]()
+        self.struck_until = time.time()
 
     async def _migrate(self, step: Step) -> None:
         assert step.migrate is not None

@@ -20,6 +20,7 @@ def unmet(expect: Expectations, run: RunReport) -> Iterator[str]:
     """Yield in words what was not as expected."""
     yield from _findings(expect, run)
     yield from _steadiness(expect, run)
+    yield from _results_again(expect, run)
     for move in run.migrations:
         if move.state not in _ENDS[expect.migrations]:
             ended = f"ended as {move.state}" if move.state else "did not end"
@@ -56,6 +57,13 @@ def _steadiness(expect: Expectations, run: RunReport) -> Iterator[str]:
         yield (
             f"steady state came back after {run.recovered_s:.1f} s, expected {expect.recovers_within_s:g} s"
         )
+
+
+def _results_again(expect: Expectations, run: RunReport) -> Iterator[str]:
+    within_s, took_s = expect.results_again_within_s, run.results_again_s
+    if within_s is not None and (took_s is None or took_s > within_s):
+        took = "did not flow again" if took_s is None else f"flowed again after {took_s:.1f} s"
+        yield f"results {took}, expected {within_s:g} s"
 
 
 def described(bounds: Bounds) -> str:

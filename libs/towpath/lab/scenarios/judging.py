@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from towpath.contracts.commands import JobView, OperationState
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.judge import disorder_s, unstored
 from towpath.lab.harness.load import Device
-from towpath.lab.harness.observer import ObservedJob
-from towpath.lab.harness.report import Judgement
+from towpath.lab.harness.observer import QUIET_S, ObservedJob
+from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.sampler import Sampler
 
-SETTLE_S = 60.0
-"""Seconds after the load's end for everything to run, and one site to own each job."""
+SETTLE_S = 120.0
+"""Seconds after the load's end for everything to run, and one site to own each job: an engine that was killed
+needs more than a minute to restart on a busy machine."""
+
+CERTAIN_S = 40.0
+"""Seconds of silence after which a result counts as lost, where none may be."""
+
+WATCH_RESULTS_S = 60.0
+"""Seconds beyond the allowed time for results to flow again, to tell slow from never."""
 
 SURPLUS_S = 0.8
 """Seconds in which a surplus result shows up after the last expected one."""
@@ -29,12 +38,16 @@ class Judging:
     stage: Stage
     scenario: Scenario
     journal: Journal
+    moves: Sequence[MoveReport] = ()
+    """The migrations of the run."""
     verdicts: dict[str, Judgement] = field(default_factory=dict)
     """By job."""
     unsettled: list[str] = field(default_factory=list)
     """Why the mesh is not in order."""
+    unstored: int = 0
+    """Events that a broker acknowledged and that are not in its topic."""
     problems: list[str] = field(default_factory=list)
-    """Faults of inputs."""
+    """Faults of inputs, and jobs at the wrong site."""
 
     async def judge(self, sampler: Sampler) -> None:
         """Judge all jobs that can be judged, each after those whose results it reads.
@@ -43,8 +56,9 @@ class Judging:
         """
         jobs = [job for job in sampler.upstream_first() if not job.changed]
         await asyncio.gather(*(self._settled(job) for job in jobs))
+        quiet_s = CERTAIN_S if self.scenario.expect.lost.at_most == 0 else QUIET_S
         for job in jobs:
-            await job.drained(self.scenario.phases.drain_s)
+            await job.drained(self.scenario.phases.drain_s, quiet_s)
         await asyncio.sleep(SURPLUS_S)
         for job in jobs:
             if job.judged:
@@ -54,9 +68,16 @@ class Judging:
 
     async def _settled(self, job: ObservedJob) -> None:
         try:
-            await self.stage.until_settled(job.name, SETTLE_S)
+            view = await self.stage.until_settled(job.name, SETTLE_S)
         except TowpathError as error:
             self.unsettled.append(error.detail.message)
+            return
+        assert view is not None
+        wrong = misplaced(view, self.moves)
+        # A pipeline that was applied meanwhile may have moved the job again.
+        applied = {each.name for step in self.scenario.timeline if step.apply for each in step.apply.jobs}
+        if wrong is not None and job.name not in applied:
+            self.problems.append(wrong)
 
     async def _judge(self, job: ObservedJob) -> None:
         verdict = await job.verdict(in_order=self.scenario.expect.in_order)
@@ -76,7 +97,31 @@ class Judging:
         read = (each for job in whole for each in job.inputs)
         stored = next((each for each in read if each.name == name), None)
         missing = [] if stored is None else await asyncio.to_thread(unstored, device.sent, stored)
-        if missing:
+        self.unstored += len(missing)
+        if missing and not self.scenario.expect.unstored.hold(self.unstored):
             example = missing[0].decode(errors="replace")
             count = f"{len(missing)} acknowledged events of {name} are not stored"
             self.problems.append(f"{count}, e.g. {example}")
+
+
+async def results_again(sampler: Sampler, since: float, within_s: float | None) -> float | None:
+    """Return the seconds from `since` until all judged jobs have results of later events.
+
+    None if they have not long after `within_s`, or if that is None.
+    """
+    jobs = [job for job in sampler.jobs.values() if job.judged]
+    if within_s is None or not jobs:
+        return None
+    took = await asyncio.gather(*(job.recovered_after(since, within_s + WATCH_RESULTS_S) for job in jobs))
+    return None if None in took else max(seconds for seconds in took if seconds is not None)
+
+
+def misplaced(view: JobView, moves: Sequence[MoveReport]) -> str | None:
+    """Say how a job is not where its last migration has left it. None if it is there, or never moved."""
+    last = next((move for move in reversed(moves) if move.job == view.spec.name), None)
+    if last is None or last.state is None:
+        return None
+    ends = {OperationState.COMPLETED: last.target, OperationState.ROLLED_BACK: last.source}
+    if view.site == ends.get(last.state, view.site):
+        return None
+    return f"the migration of {last.job} is {last.state}, and the job is at {view.site}"

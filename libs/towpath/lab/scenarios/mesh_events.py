@@ -69,10 +69,10 @@ class MeshEvents:
 
     def take(self, subject: str, body: Body) -> None:
         """Take an event in."""
-        self.journal.add(Entry.EVENT, subject=subject, body=body)
         for trigger, heard in self._waiting:
             if matches(trigger, subject, body):
                 heard.set()
+        self.journal.add(Entry.EVENT, subject=subject, body=body)
         if subject.startswith("fault.") and subject.endswith(".ended"):
             try:
                 self.on_rule_ended(RuleEnded.model_validate(body))

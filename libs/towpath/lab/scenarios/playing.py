@@ -24,6 +24,7 @@ from towpath.lab.emulation.bringing_up import (
 from towpath.lab.emulation.project import Project
 from towpath.lab.harness.journal import FILE, Journal
 from towpath.lab.harness.stage import Say, Stage, connected_stage, quiet, small_mesh, stage, standing
+from towpath.lab.scenarios.checking import check_leased
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.report_page import write_report
 from towpath.lab.scenarios.run import Measurement, Run
@@ -186,6 +187,8 @@ async def play_on(up: Stage, play: Play, output: Path | None) -> RunReport:
 
 async def play(play: Play, output: Path, running: Home | None = None) -> RunReport:
     """Run one scenario on a mesh of its own under `output`, or on one that runs."""
-    needs = play.scenario.mesh
-    async with ground(needs, Home((output / "mesh").absolute()), running) as up:
+    scenario = play.scenario
+    if running is not None:
+        check_leased(scenario)
+    async with ground(scenario.mesh, Home((output / "mesh").absolute()), running) as up:
         return await play_on(up, play, output)

@@ -51,6 +51,12 @@ class RunReport(Model):
     recovered_s: float | None = None
     """Seconds from the moment when all rules were unloaded until steady state held again. 0 if it always
     held, None if it did not come back."""
+    results_again_s: float | None = None
+    """Seconds from the end of the last fault until each judged job had a result of an event that was stored
+    after it. None if no job had, or if the scenario does not ask for it."""
+    unstored: int = 0
+    """Events that a broker acknowledged to a device and that are not in its topic. They never were in a job's
+    input, so they are not among the lost results."""
     deviation_s: float = 0.0
     """Seconds for which steady state did not hold, all together."""
     migrations: list[MoveReport] = []

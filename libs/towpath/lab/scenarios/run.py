@@ -27,7 +27,7 @@ from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.expectations import unmet
-from towpath.lab.scenarios.judging import Judging
+from towpath.lab.scenarios.judging import Judging, results_again
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
 from towpath.lab.scenarios.report import RuleOutcome, RunReport
@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 POWER = "power_w"
 """Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
-MOVES_S = 150.0
-"""Seconds for migrations to end after the timeline."""
+MOVES_S = 200.0
+"""Seconds for migrations to end after the timeline: more than a compensation is retried that must succeed."""
 
 STOP_LOAD_S = 70.0
 
@@ -104,6 +104,8 @@ class Run:
     _verdicts: dict[str, Judgement] = field(default_factory=dict)
     _moves: list[MoveReport] = field(default_factory=list)
     _recovered_s: float | None = None
+    _results_again_s: float | None = None
+    _unstored: int = 0
     _written: Counter[str] = field(default_factory=Counter)
     """Job → number of its results that the journal has."""
 
@@ -220,6 +222,7 @@ class Run:
             self._problem(f"steady state did not come about within {phases.begin_within_s:g} s")
             self.broken = True
             return
+        await commands.arm(self.scenario.timeline)
         self._phase("during")
         steadiness.watch_from_now()
         await self.measurement.begin(commands.sampler)
@@ -256,7 +259,12 @@ class Run:
         if self.stage.emulation and self.put_back:
             await self.stage.emulation.revive()
         over = time.time()
-        self._moves = await commands.moves_ended(MOVES_S)
+        self._moves, self._results_again_s = await asyncio.gather(
+            commands.moves_ended(MOVES_S),
+            results_again(
+                commands.sampler, commands.struck_until or over, self.scenario.expect.results_again_within_s
+            ),
+        )
         for move in self._moves:
             self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
         left = phases.after_s - (time.time() - over)
@@ -271,9 +279,9 @@ class Run:
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
         await self.measurement.load_ended(sampler)
-        judging = Judging(self.stage, self.scenario, self.journal)
+        judging = Judging(self.stage, self.scenario, self.journal, self._moves)
         await judging.judge(sampler)
-        self._verdicts = judging.verdicts
+        self._verdicts, self._unstored = judging.verdicts, judging.unstored
         self.broken = self.broken or bool(judging.unsettled)
         for problem in (*judging.unsettled, *judging.problems):
             self._problem(problem)
@@ -325,6 +333,8 @@ class Run:
             deviated=steadiness.deviated,
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
+            results_again_s=None if self._results_again_s is None else round(self._results_again_s, 1),
+            unstored=self._unstored,
             migrations=self._moves,
             energy=meter.energy,
             rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],

@@ -48,7 +48,8 @@ class Timeline:
         except TimeoutError:
             self._problem(step, f"{step.on.event} did not come within {step.on.within_s:g} s")
             return
-        await asyncio.sleep(step.on.after_s)
+        if step.on.after_s:
+            await asyncio.sleep(step.on.after_s)
         await self._do(step)
 
     async def _do(self, step: Step) -> None:
@@ -70,6 +71,10 @@ def what_of(step: Step) -> str:
         return ", ".join(rule.name for rule in step.load)
     if step.unload is not None:
         return ", ".join(step.unload)
+    if step.strike is not None:
+        return f"{step.strike.fault} of {step.strike.target} {step.strike.name}"
+    if step.intercept is not None:
+        return f"{step.intercept.step} of {step.intercept.job}: {step.intercept.do}"
     if step.migrate is not None:
         to = f" to {step.migrate.to}" if step.migrate.to else ""
         return f"{step.migrate.job}{to} by {step.migrate.strategy}"

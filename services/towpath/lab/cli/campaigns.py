@@ -53,7 +53,6 @@ async def _run(under_way: Campaign, seed: int) -> CampaignReport:
     report = await play_all(
         under_way,
         CampaignReport(seed=seed, planned=len(under_way.planned)),
-        entries="runs",
         line=run_line,
         write=lambda report: write_campaign(under_way.output, report, picture=False),
     )

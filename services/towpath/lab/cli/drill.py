@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,9 @@ import typer
 from towpath.cli.output import print_rich, say
 from towpath.lab.cli.showing import play_all, write_report
 from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, Cell, sample, select
-from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
-    from towpath.lab.drill.report import DrillReport
+    from towpath.lab.scenarios.campaign_report import CampaignReport
 
 Names = list[str] | None
 
@@ -33,7 +33,9 @@ def drill(
         typer.Option("--recovered-within", min=1, metavar="S", help="Results must flow again so soon."),
     ] = RECOVERED_WITHIN_S,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
-    output: Annotated[Path, typer.Option(help="Where the mesh and its logs go.")] = Path("drill"),
+    output: Annotated[
+        Path, typer.Option(help="Where the mesh, its logs, and scenario and journal of each cell go.")
+    ] = Path("drill"),
     only_list: Annotated[bool, typer.Option("--list", help="Only list the cells.")] = False,
 ) -> None:
     """Let every step of every migration strategy meet every fault, and check each time that all is well.
@@ -50,12 +52,11 @@ def drill(
     if only_list:
         return _list(cells)
     # Here, because pandas would make every other command a second slower.
-    from towpath.lab.drill.report import matrix_table
+    from towpath.lab.drill.table import matrix_table
 
-    home = Home((output / "mesh").absolute())
-    report = asyncio.run(_run(home, cells, recovered_within_s, json_file))
+    report = asyncio.run(_run(cells, seed, recovered_within_s, output, json_file))
     print_rich(matrix_table(report))
-    if not report.clean:
+    if not report.passed:
         raise typer.Exit(1)
 
 
@@ -66,15 +67,28 @@ def _list(cells: list[Cell]) -> None:
 
 
 async def _run(
-    home: Home, cells: list[Cell], recovered_within_s: float, json_file: Path | None
-) -> DrillReport:
-    from towpath.lab.drill.report import DrillReport, cell_line
-    from towpath.lab.drill.run import Drill
+    cells: list[Cell], seed: int, recovered_within_s: float, output: Path, json_file: Path | None
+) -> CampaignReport:
+    from towpath.lab.drill.table import cell_line
+    from towpath.lab.scenarios.campaign import Campaign, PlannedRun
+    from towpath.lab.scenarios.campaign_report import CampaignReport
 
-    def write(report: DrillReport) -> None:
+    def write(report: CampaignReport) -> None:
         if json_file is not None:
             write_report(json_file, report)
 
-    drilling = Drill(home, cells, recovered_within_s=recovered_within_s)
-    report = DrillReport(planned=len(cells))
-    return await play_all(drilling, report, entries="cells", line=cell_line, write=write)
+    planned = [PlannedRun(str(path), 0) for path in _written(cells, recovered_within_s, output / "cells")]
+    report = CampaignReport(seed=seed, planned=len(planned))
+    return await play_all(Campaign(planned, output), report, line=cell_line, write=write)
+
+
+def _written(cells: list[Cell], recovered_within_s: float, directory: Path) -> Iterator[Path]:
+    """Write the scenario of each cell to a file, so that it can be repeated alone."""
+    from towpath.lab.drill.cell_scenario import scenario_of
+    from towpath.lab.scenarios.reading import to_yaml
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for cell in cells:
+        path = directory / f"{cell.scenario}.yaml"
+        path.write_text(to_yaml(scenario_of(cell, recovered_within_s)), encoding="utf-8")
+        yield path

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
@@ -20,10 +20,11 @@ from towpath.contracts.site import MeshSpec
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
-    from towpath.lab.harness.report import SeriesReport
-    from towpath.lab.harness.stage import Say, Series, Stage
+    from towpath.lab.harness.stage import Say, Stage
+    from towpath.lab.scenarios.campaign import Campaign
+    from towpath.lab.scenarios.campaign_report import CampaignReport
+    from towpath.lab.scenarios.report import RunReport
 
-R = TypeVar("R", bound="SeriesReport")
 Fact = tuple[str, str]
 
 
@@ -39,21 +40,24 @@ async def told_stage(home: Home, spec: MeshSpec, *, keep: bool) -> AsyncIterator
 
 
 async def play_all(
-    series: Series, report: R, *, entries: str, line: Callable[[Any], str], write: Callable[[R], None]
-) -> R:
-    """Play a series; show each trial on a line, and add it to the `entries` of the report.
+    campaign: Campaign,
+    report: CampaignReport,
+    line: Callable[[RunReport], str],
+    write: Callable[[CampaignReport], None],
+) -> CampaignReport:
+    """Play a campaign; show each run on a line, and add it to the report.
 
-    The report is written after each trial, so that an interrupted series leaves one.
+    The report is written after each run, so that an interrupted campaign leaves one.
     """
     begun = time.monotonic()
     with progress(begun) as tell:
-        series.say = tell
-        async with aclosing(series.run()) as done:
-            async for one in done:
-                found = [*getattr(report, entries), one]
-                tell(f"{len(found):3}/{report.planned} {line(one)}")
-                took = {"seconds": round(time.monotonic() - begun, 1), "restarts": series.restarts}
-                report = report.model_copy(update={entries: found, **took})
+        campaign.say = tell
+        async with aclosing(campaign.run()) as done:
+            async for run in done:
+                runs = [*report.runs, run]
+                tell(f"{len(runs):3}/{report.planned} {line(run)}")
+                took = {"seconds": round(time.monotonic() - begun, 1), "restarts": campaign.restarts}
+                report = report.model_copy(update={"runs": runs, **took})
                 await asyncio.to_thread(write, report)
     return report
 

@@ -7,11 +7,19 @@ import contextlib
 import psutil
 
 from towpath.contracts.faults import TargetKind
+from towpath.contracts.message import Model
 from towpath.lab.containers import control
 from towpath.lab.faults.registry import StrikingFault, Target, fault
 
 
-@fault("kill")
+class KillParameters(Model):
+    """The processes that die."""
+
+    alone: bool = False
+    """Only the process itself dies, as when memory is short, and not the rest of an engine's family."""
+
+
+@fault("kill", KillParameters)
 class Kill(StrikingFault):
     """Ends a process at once (SIGKILL), an engine with its whole family, or all of a container. Its
     supervisor restarts a process; a container is restarted if its restart policy has it so after a crash."""
@@ -24,7 +32,7 @@ class Kill(StrikingFault):
             if control.kill(target.name):
                 self.finish(target)
             return
-        for process in target.processes():
+        for process in target.processes()[: 1 if self.parameters.alone else None]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
 

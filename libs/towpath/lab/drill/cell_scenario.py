@@ -1,0 +1,137 @@
+"""The scenario of a cell: one job under load migrates, and the fault comes when its step begins."""
+
+from __future__ import annotations
+
+from typing import Literal
+from zlib import crc32
+
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.faults import TargetKind
+from towpath.contracts.scenario import LagProbe, Migration, Phases, Scenario, ScenarioMesh, Step, Trigger
+from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
+from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
+from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
+from towpath.lab.drill.matrix import BROKERS, RECOVERED_WITHIN_S, Cell, FaultName
+
+INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
+"""Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
+the third, so that every result crosses a link, others at the first."""
+
+LOAD = SyntheticLoad(site=INPUT_SITE, topic="site/drill", rate=200.0, keys=5, disorder_s=0.2)
+
+CAUGHT_UP = 4000
+"""Events that a job may be behind: those of twenty seconds. A cell begins when the job has processed some. It
+does not wait until the job has caught up with an outage: it is judged by how soon results flow again."""
+
+CAUGHT_UP_WITHIN_S = 180.0
+
+OUTAGE_S = 10.0
+"""Seconds for which a fault lasts that is not over at once."""
+
+BROKER_PAUSE_S = 9.0
+"""Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
+would be stored twice, later than any watermark waits."""
+
+MIGRATE_AT_S = 0.1
+BEGINS_WITHIN_S = 120.0
+"""Seconds for the step to begin: those before it wait for micro-batches."""
+
+STATELESS_EVERY = 3
+"""Every Nth cell moves a stateless job, if the strategy moves any kind."""
+
+
+def scenario_of(cell: Cell, recovered_within_s: float = RECOVERED_WITHIN_S) -> Scenario:
+    """Return the scenario of a cell. It is the same in every drill."""
+    workload = workload_of(cell)
+    job = StandardJob(
+        name=workload,
+        workload=workload,
+        site=source_of(cell),
+        input_site=INPUT_SITE,
+        output_site=output_site_of(cell),
+        topic=LOAD.topic,
+    )
+    move = Migration(job=job.name, to=target_of(cell), strategy=cell.strategy)
+    return Scenario(
+        name=cell.scenario,
+        description=f"A job migrates, and one step meets a fault: {cell.name}.",
+        mesh=ScenarioMesh(sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE]),
+        jobs=[job],
+        load=[LOAD],
+        steady_state=[LagProbe(job=job.name, at_most_events=CAUGHT_UP)],
+        phases=Phases(before_s=0, during_s=0, after_s=CAUGHT_UP_WITHIN_S, steady_s=0),
+        timeline=[_harm(cell, job.name), Step(at=MIGRATE_AT_S, migrate=move)],
+        expect=Expectations(
+            recovers_within_s=None,
+            results_again_within_s=recovered_within_s,
+            in_order=workload == "cleaned",
+            # For a moment a broker with a full disk acknowledges events that it can no longer write. They
+            # never were in the job's input, so no strategy can lose them.
+            unstored=ANY if _fills_intake(cell) else NONE,
+            migrations=MoveEnd.WELL,
+        ),
+    )
+
+
+def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
+    """Return the standard job that a cell moves."""
+    if cell.strategy is StrategyName.PARALLEL:
+        return "processing"
+    return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
+
+
+def output_site_of(cell: Cell) -> str:
+    """Return the site of the results of a cell's job."""
+    at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and not cell.actor.startswith("output-")
+    return INPUT_SITE if at_home else OUTPUT_SITE
+
+
+def source_of(cell: Cell) -> str:
+    """Return the site that a cell's job moves away from: in half of the cells, the one of the input."""
+    return OTHER_SITE if crc32(cell.name.encode()) // STATELESS_EVERY // 2 % 2 == 1 else INPUT_SITE
+
+
+def target_of(cell: Cell) -> str:
+    """Return the site that a cell's job moves to."""
+    return INPUT_SITE if source_of(cell) == OTHER_SITE else OTHER_SITE
+
+
+def process_of(cell: Cell) -> str:
+    """Return the name of the process that the fault hits."""
+    role, _, part = cell.actor.partition("-")
+    sites = {"source": source_of(cell), "target": target_of(cell), "output": OUTPUT_SITE}
+    return f"{sites[role]}-{part}" if role in sites else cell.actor
+
+
+def _harm(cell: Cell, job: str) -> Step:
+    """Return the step that does the harm."""
+    process, kind = process_of(cell), TargetKind.PROCESS
+    match cell.fault:
+        case FaultName.KILL:
+            strike = Strike(target=kind, name=process, fault="kill", parameters={"alone": True})
+        case FaultName.STOP:
+            for_s = BROKER_PAUSE_S if cell.actor in BROKERS else OUTAGE_S
+            strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
+        case FaultName.CUT:
+            site = process.partition("-")[0]
+            strike = Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=OUTAGE_S)
+        case FaultName.DISK_FULL:
+            strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=OUTAGE_S)
+        case FaultName.LOSE_REPLY:
+            return _intercepted(cell, job, Meddling.LOSE_REPLY)
+        case FaultName.TWICE:
+            return _intercepted(cell, job, Meddling.DELIVER_TWICE)
+    begins = {"job": job, "step": cell.step, "phase": "begun"}
+    return Step(
+        on=Trigger(event="operation.*.step", where=begins, within_s=BEGINS_WITHIN_S),
+        strike=strike,
+    )
+
+
+def _intercepted(cell: Cell, job: str, do: Meddling) -> Step:
+    about = Interception(job=job, step=cell.step, do=do, within_s=BEGINS_WITHIN_S)
+    return Step(at=0.0, intercept=about)
+
+
+def _fills_intake(cell: Cell) -> bool:
+    return cell.fault is FaultName.DISK_FULL and process_of(cell) == f"{INPUT_SITE}-nats"

@@ -1,0 +1,161 @@
+"""The scenarios of the drill's cells, and the report on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from towpath.contracts.commands import OperationState, StrategyName
+from towpath.contracts.faults import TargetKind
+from towpath.contracts.scenario import Step
+from towpath.contracts.scenario_load import StandardJob
+from towpath.lab.drill.cell_scenario import (
+    BROKER_PAUSE_S,
+    INPUT_SITE,
+    OTHER_SITE,
+    OUTPUT_SITE,
+    output_site_of,
+    process_of,
+    scenario_of,
+    source_of,
+    workload_of,
+)
+from towpath.lab.drill.matrix import STRATEGIES, ActorName, Cell, FaultName, matrix, select
+from towpath.lab.drill.table import cell_line, matrix_table
+from towpath.lab.harness.report import MoveReport
+from towpath.lab.scenarios.campaign_report import CampaignReport
+from towpath.lab.scenarios.checking import check_scenario
+from towpath.lab.scenarios.reading import parse, plain
+from towpath.lab.scenarios.report import RunReport
+
+
+def cell(fault: str, actor: str, strategy: str = "general", step: str = "resume") -> Cell:
+    (found,) = select([strategy], [step], [fault], [actor])
+    return found
+
+
+def harm(of: Cell) -> Step:
+    return scenario_of(of).timeline[0]
+
+
+def test_scenarios_when_made_for_all_cells_then_are_valid_and_have_names_of_their_own() -> None:
+    scenarios = [scenario_of(each) for each in matrix()]
+    for scenario in scenarios:
+        check_scenario(scenario)
+    assert len({scenario.name for scenario in scenarios}) == len(scenarios)
+
+
+def test_scenario_when_written_to_a_file_then_can_be_read_again() -> None:
+    for each in (cell("kill", "redis"), cell("twice", "target-agent"), cell("disk-full", "source-nats")):
+        scenario = scenario_of(each)
+        assert parse(plain(scenario)) == scenario
+
+
+def test_scenario_when_played_then_moves_the_job_of_its_load_between_two_sites() -> None:
+    for each in matrix():
+        scenario = scenario_of(each)
+        (job,), (move,) = scenario.jobs, [step.migrate for step in scenario.timeline if step.migrate]
+        assert isinstance(job, StandardJob)
+        assert {job.site, move.to} == {INPUT_SITE, OTHER_SITE}
+        assert (job.name, move.strategy) == (move.job, each.strategy)
+        assert (job.input_site, job.topic) == (scenario.load[0].site, scenario.load[0].topic)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_results_when_cells_are_played_then_are_kept_at_the_input_s_site_in_about_half_of_them(
+    strategy: str,
+) -> None:
+    sites = Counter(output_site_of(each) for each in matrix() if each.strategy == strategy)
+    assert 0.35 < sites[INPUT_SITE] / sites.total() < 0.5
+    assert set(sites) == {INPUT_SITE, OUTPUT_SITE}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_jobs_when_cells_are_played_then_about_half_of_them_begin_at_the_input_s_site(strategy: str) -> None:
+    sites = Counter(source_of(each) for each in matrix() if each.strategy == strategy)
+    assert 0.4 < sites[INPUT_SITE] / sites.total() < 0.6
+    assert set(sites) == {INPUT_SITE, OTHER_SITE}
+
+
+def test_results_when_the_fault_hits_the_site_that_keeps_them_then_that_is_a_third_one() -> None:
+    hit = {ActorName.OUTPUT_AGENT, ActorName.OUTPUT_NATS}
+    assert {output_site_of(each) for each in matrix() if each.actor in hit} == {OUTPUT_SITE}
+
+
+def test_cell_of_parallel_when_played_then_moves_processing_time_windows() -> None:
+    kinds = {each.strategy: workload_of(each) for each in matrix()}
+    assert kinds[StrategyName.PARALLEL] == "processing"
+    assert all(workload_of(each) != "processing" for each in matrix() if each.strategy != "parallel")
+
+
+def test_strike_when_its_actor_has_a_role_then_hits_the_process_that_plays_it() -> None:
+    for each in (cell("kill", "source-engine"), cell("stop", "target-agent"), cell("disk-full", "redis")):
+        strike = harm(each).strike
+        assert strike is not None
+        assert strike.name == process_of(each)
+    hit = cell("kill", "source-engine")
+    assert process_of(hit) == f"{source_of(hit)}-engine"
+    assert process_of(cell("kill", "output-agent")) == "out-agent"
+    assert process_of(cell("kill", "coordinator")) == "coordinator"
+
+
+def test_strike_when_step_begins_then_comes_and_not_before() -> None:
+    on = harm(cell("kill", "redis")).on
+    assert on is not None
+    assert on.event == "operation.*.step"
+    assert (on.where["step"], on.where["phase"]) == ("resume", "begun")
+
+
+def test_kill_when_victim_is_an_engine_then_its_family_lives_on() -> None:
+    strike = harm(cell("kill", "target-engine")).strike
+    assert strike is not None
+    assert strike.parameters == {"alone": True}
+
+
+def test_stop_when_victim_is_a_broker_then_devices_do_not_give_it_up() -> None:
+    strikes = [harm(cell("stop", actor)).strike for actor in ("source-nats", "source-agent")]
+    assert [strike and strike.for_s for strike in strikes] == [BROKER_PAUSE_S, 10.0]
+
+
+def test_cut_when_victim_is_a_broker_then_hits_the_link_of_its_site() -> None:
+    cut = cell("cut", "output-nats")
+    strike = harm(cut).strike
+    assert strike is not None
+    assert (strike.target, strike.name, strike.fault) == (TargetKind.LINK, OUTPUT_SITE, "cut")
+
+
+def test_events_when_the_disk_of_the_intake_is_full_then_may_be_missing_and_else_not() -> None:
+    for each in matrix():
+        full = each.fault is FaultName.DISK_FULL and process_of(each) == "a-nats"
+        assert scenario_of(each).expect.unstored.hold(1) is full
+        assert scenario_of(each).expect.lost.at_most == 0
+
+
+def test_order_when_events_are_cleaned_then_must_be_kept() -> None:
+    for each in matrix():
+        expect = scenario_of(each).expect
+        assert expect.in_order is (workload_of(each) == "cleaned")
+        assert expect.out_of_order.at_most == 0
+
+
+def report(*problems: str) -> RunReport:
+    return RunReport(
+        scenario=cell("kill", "redis").scenario,
+        migrations=[
+            MoveReport(job="windows", strategy="general", state=OperationState.COMPLETED, total_s=2.5)
+        ],
+        problems=list(problems),
+    )
+
+
+def test_table_when_drill_is_over_then_has_a_row_for_each_step_that_was_run() -> None:
+    table = matrix_table(CampaignReport(runs=[report(), report("lost")], planned=2))
+    assert table.row_count == 1
+    assert "1 not clean" in str(table.caption)
+
+
+def test_line_when_cell_is_not_clean_then_says_why() -> None:
+    line = cell_line(report("2 results lost"))
+    assert "general/resume/kill/redis: completed in 2.5 s" in line
+    assert "2 results lost" in line
