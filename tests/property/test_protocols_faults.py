@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from simulation import SimulatedClock, SimulatedMesh
 from simulation.memory_ledger import MemoryLedger
 from simulation.mesh import MONITOR
-from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
+from towpath.contracts.commands import OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus

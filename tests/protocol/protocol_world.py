@@ -7,8 +7,8 @@ from typing import Any
 
 from simulation.trial import Trial
 from simulation.weakness import Weakness
-from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
-from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.migration import SiteCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.reconciliation import corrections, differences

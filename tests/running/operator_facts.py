@@ -11,9 +11,9 @@ import pytest
 
 from towpath.composition.job_changes import is_state_compatible
 from towpath.composition.schemas import ResultFields, check_fields
-from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
+from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.operators import FieldType, Filter, Operator
 from towpath.operators.kind import PACKAGE, OperatorKind, kind_of
 from towpath.protocols.choice import choose

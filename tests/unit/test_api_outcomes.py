@@ -14,7 +14,6 @@ from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.jobs import merge
 from towpath.artefacts.entry_check import WITHIN_S
 from towpath.contracts.commands import (
-    EXAMPLE_SPEC,
     DeployJob,
     ListSites,
     MigrateJob,
@@ -27,6 +26,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.fault_commands import ExplainRule, LoadRules
+from towpath.contracts.job import EXAMPLE_SPEC
 from towpath.contracts.message import Command, now
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,

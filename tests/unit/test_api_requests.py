@@ -10,7 +10,6 @@ import pytest
 from api_trial import Trial, running_api
 
 from towpath.contracts.commands import (
-    EXAMPLE_SPEC,
     AbortMigration,
     DeployJob,
     ForecastMigration,
@@ -28,7 +27,7 @@ from towpath.contracts.commands import (
     StrategyName,
     UpdateJob,
 )
-from towpath.contracts.job import JobSpec, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedOutput
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import ROUTES
 

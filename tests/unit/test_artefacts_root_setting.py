@@ -9,9 +9,8 @@ import pytest
 
 from towpath.artefacts.archive import digest_of, pack
 from towpath.cli.artefact_roots import chosen_artefact_root, container_artefact_root
-from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.mesh.home import Home

@@ -15,7 +15,6 @@ from running.waiting import WITHIN_S
 from towpath.api.live_feed import BEHIND, FeedFollower
 from towpath.api.live_state import LiveState
 from towpath.contracts.commands import (
-    EXAMPLE_SPEC,
     JobList,
     JobView,
     ListJobs,
@@ -25,7 +24,7 @@ from towpath.contracts.commands import (
     SiteList,
 )
 from towpath.contracts.fault_commands import ListRules, RuleList
-from towpath.contracts.job import JobSpec, JobState, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedOutput
 from towpath.contracts.live import LiveChange
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.site import SiteStatus

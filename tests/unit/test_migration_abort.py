@@ -12,14 +12,13 @@ from running.waiting import WITHIN_S
 from simulation import SimulatedClock, SimulatedMesh
 from simulation.memory_ledger import MemoryLedger
 from towpath.contracts.commands import (
-    EXAMPLE_SPEC,
     JournalEntry,
     OperationKind,
     OperationState,
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site_commands import StartJob

@@ -9,31 +9,11 @@ from typing import Any
 from pydantic import Field
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import SiteStatus
 
 _COORDINATOR = f"{ROOT}.command.coordinator"
-
-EXAMPLE_SPEC: dict[str, Any] = {
-    "name": "hourly-jfk",
-    "site": "jfk",
-    "inputs": [{"site": "jfk", "topic": "departures/clean"}],
-    "output": {"topic": "departures/hourly"},
-    "operator": {
-        "kind": "window",
-        "fields": {"carrier": "string", "delay": "double", "departed_at": "timestamp"},
-        "event_time": "departed_at",
-        "watermark_s": 86400,
-        "size_s": 3600,
-        "key": ["carrier"],
-        "aggregates": {
-            "departures": {"function": "count"},
-            "mean_delay": {"function": "avg", "field": "delay"},
-            "p95_delay": {"function": "percentile", "field": "delay", "q": 0.95},
-        },
-    },
-}
 
 
 class StrategyName(StrEnum):

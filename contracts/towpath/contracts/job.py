@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -105,6 +105,27 @@ class JobSpec(Model):
     def output_site(self) -> str:
         """Where the output stream lives."""
         return self.output.site or self.site
+
+
+EXAMPLE_SPEC: dict[str, Any] = {
+    "name": "hourly-jfk",
+    "site": "jfk",
+    "inputs": [{"site": "jfk", "topic": "departures/clean"}],
+    "output": {"topic": "departures/hourly"},
+    "operator": {
+        "kind": "window",
+        "fields": {"carrier": "string", "delay": "double", "departed_at": "timestamp"},
+        "event_time": "departed_at",
+        "watermark_s": 86400,
+        "size_s": 3600,
+        "key": ["carrier"],
+        "aggregates": {
+            "departures": {"function": "count"},
+            "mean_delay": {"function": "avg", "field": "delay"},
+            "p95_delay": {"function": "percentile", "field": "delay", "q": 0.95},
+        },
+    },
+}
 
 
 class ResolvedInput(Model):

@@ -11,8 +11,7 @@ from typing import Any, Generic
 
 from pydantic import Field
 
-from towpath.contracts.commands import EXAMPLE_SPEC
-from towpath.contracts.job import Assignment, JobContainer, JobStatus, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, Assignment, JobContainer, JobStatus, ResolvedOutput
 from towpath.contracts.message import ROOT, Answer, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.reply import Done
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
+from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
 
 _AT = "2026-01-01T00:00:00Z"

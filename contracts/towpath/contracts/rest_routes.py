@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import Field
 
 from towpath.contracts.commands import (
-    EXAMPLE_SPEC,
     AbortMigration,
     DeployJob,
     ForecastMigration,
@@ -33,7 +32,7 @@ from towpath.contracts.fault_commands import (
     UnloadRules,
 )
 from towpath.contracts.faults import Rule
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.live import LiveChange, ReadResults
 from towpath.contracts.metrics import DescribeMetrics, QueryMetrics
 from towpath.contracts.rest import (

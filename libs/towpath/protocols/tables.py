@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind
-from towpath.contracts.job import JobSpec
+from towpath.contracts.commands import OperationKind
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.message import Model, now
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, StepCommand
 from towpath.contracts.reply import Done

@@ -19,9 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.data_plane import Offset
-from towpath.contracts.job import Assignment
+from towpath.contracts.job import EXAMPLE_SPEC, Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engine.query import compiling
 from towpath.operators.compilation import compile_job

@@ -12,7 +12,7 @@ import pytest
 from running.api import JOB, WAIT, Api, running_api
 from running.coordinator import running_coordinator
 from running.mesh import Mesh, running_mesh
-from towpath.contracts.commands import EXAMPLE_SPEC
+from towpath.contracts.job import EXAMPLE_SPEC
 from towpath.contracts.pipeline import EXAMPLE_PIPELINE
 
 pytestmark = pytest.mark.timeout(600)
