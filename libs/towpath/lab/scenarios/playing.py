@@ -25,9 +25,10 @@ from towpath.lab.emulation.project import Project
 from towpath.lab.harness.journal import FILE, Journal
 from towpath.lab.harness.stage import Say, Stage, connected_stage, quiet, small_mesh, stage, standing
 from towpath.lab.scenarios.checking import check_leased
+from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.report_page import write_report
-from towpath.lab.scenarios.run import Measurement, Run
+from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.variation import varied
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
@@ -164,12 +165,12 @@ async def play_described(
     *,
     say: Say = quiet,
     put_back: bool = True,
-    measurement: Measurement | None = None,
+    figures: RunFigures | None = None,
 ) -> Played:
     """Run a scenario that a function describes; `output` gets its journal. All else: see `Run`."""
     with Journal(output / FILE) as journal:
         run = Run(up, scenario, journal, put_back=put_back, say=say)
-        run.measurement = measurement or run.measurement
+        run.figures = figures or run.figures
         report = await run.play()
     return Played(report, journal.lines)
 

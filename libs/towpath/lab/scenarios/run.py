@@ -27,6 +27,7 @@ from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.expectations import unmet
+from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.judging import Judging, results_again
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
@@ -68,19 +69,6 @@ RESTORE_S = 360.0
 """Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
 
 
-class Measurement:
-    """Figures of a run besides its verdicts. This one takes none."""
-
-    async def begin(self, sampler: Sampler) -> None:
-        """Is called when *during* begins, before its first step. May raise `TowpathError`."""
-
-    async def load_ended(self, sampler: Sampler) -> None:
-        """Is called when the load has ended, and no result is awaited yet. May raise `TowpathError`."""
-
-    async def end(self, sampler: Sampler) -> None:
-        """Is called when everything is judged, and nothing is put back yet. May raise `TowpathError`."""
-
-
 @dataclass
 class Run:
     """A scenario under way."""
@@ -97,7 +85,7 @@ class Run:
     """False: jobs, pipelines and nodes stay as they are in the end, because the mesh is the run's own."""
     say: Say = quiet
     """Shows people in a few words what is under way."""
-    measurement: Measurement = field(default_factory=Measurement)
+    figures: RunFigures = field(default_factory=RunFigures)
     problems: list[str] = field(default_factory=list)
     broken: bool = False
     trace: RunTrace = field(init=False)
@@ -199,7 +187,7 @@ class Run:
         async with meter:
             await self._act(commands, events, steadiness)
         await self._judge(commands.sampler)
-        await self.measurement.end(commands.sampler)
+        await self.figures.end(commands.sampler)
 
     async def _prepare(self, commands: Commands) -> None:
         scenario = self.scenario
@@ -225,7 +213,7 @@ class Run:
         await commands.arm(self.scenario.timeline)
         self._phase("during")
         steadiness.watch_from_now()
-        await self.measurement.begin(commands.sampler)
+        await self.figures.begin(commands.sampler)
 
         async def carry_out(step: Step) -> None:
             what = f"{step.action} {what_of(step)}".strip()
@@ -278,7 +266,7 @@ class Run:
         self._phase("judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
-        await self.measurement.load_ended(sampler)
+        await self.figures.load_ended(sampler)
         judging = Judging(self.stage, self.scenario, self.journal, self._moves)
         await judging.judge(sampler)
         self._verdicts, self._unstored = judging.verdicts, judging.unstored

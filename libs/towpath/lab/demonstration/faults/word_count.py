@@ -23,8 +23,8 @@ from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import METRICS, batch_metrics, slow_worker
 from towpath.lab.harness.load import send
 from towpath.lab.harness.stage import Say, Stage, quiet
+from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.playing import play_described
-from towpath.lab.scenarios.run import Measurement
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.lab.workload.text import lines, words_in
 from towpath.streams.pages import read_after
@@ -137,7 +137,7 @@ def staircase(every: int, delay_ms: float, options: WordCountOptions) -> Scenari
 
 
 @dataclass
-class CountedWords(Measurement):
+class CountedWords(RunFigures):
     """The words of closed windows, once they are those that were sent, or it is too late."""
 
     stage: Stage
@@ -194,7 +194,7 @@ class WordCount:
             staircase(every, delay_ms, self.options),
             self.output / f"every-{every}",
             say=lambda text: self.say(f"{named}: {text}"),
-            measurement=words,
+            figures=words,
         )
         played.report.check()
         self._words_sent += words.sent

@@ -23,7 +23,7 @@ from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES, SITES
 from towpath.lab.harness.judge import Expected, JobTruth, StoredInput
 from towpath.lab.harness.observer import ObservedJob
 from towpath.lab.harness.stage import Stage
-from towpath.lab.scenarios.run import Measurement
+from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.sampler import Sampler
 
 MOST_DEPARTURES = 34_000
@@ -117,7 +117,7 @@ def turn(arrangement: Arrangement, rate: float, options: FogOptions) -> Scenario
 
 
 @dataclass
-class TurnMeasurement(Measurement):
+class TurnFigures(RunFigures):
     """Rates of jobs 3 and 4 from the change of pace on, and the bytes that crossed the links meanwhile."""
 
     stage: Stage

@@ -9,7 +9,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.demonstration.fog import links
 from towpath.lab.demonstration.fog.arrangement import Arrangement
 from towpath.lab.demonstration.fog.change import ChangeUnderLoad
-from towpath.lab.demonstration.fog.experiment import FogOptions, TurnMeasurement, turn
+from towpath.lab.demonstration.fog.experiment import FogOptions, TurnFigures, turn
 from towpath.lab.demonstration.fog.rates import differential_output_rate
 from towpath.lab.demonstration.fog.report import ArrangementReport, DifferentialRate, FogReport, TurnReport
 from towpath.lab.demonstration.pipeline import SITES
@@ -62,21 +62,21 @@ class FogDemonstration:
     async def _turn(self, arrangement: Arrangement, rate: float) -> tuple[RunReport, TurnReport]:
         """Play one arrangement at one rate. Raises `TowpathError` when the run gets stuck."""
         named = f"{arrangement}, {rate:g} events/s at each edge"
-        measurement = TurnMeasurement(self.stage, rate, self.options)
+        figures = TurnFigures(self.stage, rate, self.options)
         await self._shape_links()
         played = await play_described(
             self.stage,
             turn(arrangement, rate, self.options),
             self.output / f"{arrangement}-{rate:g}",
             say=lambda text: self.say(f"{named}: {text}"),
-            measurement=measurement,
+            figures=figures,
         )
         played.report.check()
-        if measurement.report is None:
+        if figures.report is None:
             raise TowpathError(ErrorCode.FAILED, f"{named}: nothing was measured")
-        rates = ", ".join(f"{stage} {found.rate:.0f}/s" for stage, found in measurement.report.stages.items())
+        rates = ", ".join(f"{stage} {found.rate:.0f}/s" for stage, found in figures.report.stages.items())
         self.say(f"{named}: {rates}")
-        return played.report, measurement.report
+        return played.report, figures.report
 
     async def _shape_links(self) -> None:
         conditions = links.conditions(self.options.bandwidth_bytes_per_s)
