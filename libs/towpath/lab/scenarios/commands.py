@@ -130,13 +130,8 @@ class Commands:
 
     async def moves_ended(self, within_s: float) -> list[MoveReport]:
         """Wait until the migrations end, and report them. Those that do not end in time have no state."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + within_s
-        while True:
-            reports = [await self._report_of(*move) for move in self.moves]
-            if loop.time() > end or all(report.state in ENDED for report in reports):
-                return reports
-            await asyncio.sleep(LOOK_EVERY_S)
+        end = asyncio.get_running_loop().time() + within_s
+        return await asyncio.gather(*(self._ended(*move, end) for move in self.moves))
 
     async def _load(self, step: Step) -> None:
         await self.rules.load(step.load or ())
