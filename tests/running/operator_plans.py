@@ -9,10 +9,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from running.operator_examples import EVENTS
-from running.operators import DEVICE, STREAM, assigned, computed, messages
+from running.operators import DEVICE, STREAM, assigned, compiled, computed, messages
 from towpath.contracts.operators import FieldType, Operator
 from towpath.contracts.result import Result
-from towpath.operators.compilation import compile_job
 from towpath.operators.kind import OperatorKind, user_code
 
 TYPES: dict[FieldType | None, tuple[type, ...]] = {
@@ -91,8 +90,8 @@ def check_cuts(session: SparkSession, kind: OperatorKind[Any], operator: Operato
 def check_streaming_plan(session: SparkSession, kind: OperatorKind[Any], operator: Operator) -> None:
     """Its plan keeps state, and watermarks, only if it says so."""
     ticks = session.readStream.format("rate").load()
-    stream = ticks.selectExpr("value AS serial", "'t' AS topic", "timestamp AS stored_at", "X'7B7D' AS value")
-    plan = compile_job(assigned(operator, DEVICE), [stream], "cloud")
+    stream = ticks.selectExpr("value AS serial", "timestamp AS stored_at", "X'7B7D' AS value")
+    plan = compiled(assigned(operator, DEVICE), stream)
     nodes = set(re.findall(r"^[\s:+~-]*([A-Z]\w+)", plan._jdf.queryExecution().analyzed().toString(), re.M))
     assert kind.stateful or not nodes & KEEP_STATE
     assert kind.watermarked == ("EventTimeWatermark" in nodes)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.job import Assignment
 from towpath.contracts.operators import Operator
 from towpath.contracts.result import Rejected, Result
 from towpath.operators.compilation import compile_job, micro_batch_window
-from towpath.operators.publication import Publication
+from towpath.operators.rejections import rejections
+from towpath.streams.decoding import decoder_of
+from towpath.streams.encoding import Message, MessageEncoder
+from towpath.streams.reading import Reading
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = "serial long, topic string, stored_at timestamp, value binary"
+SCHEMA = "serial long, stored_at timestamp, value binary"
 DEVICE, UPSTREAM = "jfk/site/a", "jfk/clean"
 
 
@@ -49,13 +54,13 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
 
 def stream(name: str) -> str:
     """Return the code of an input in message ids."""
-    return Publication.of(assignment({"kind": "forward"}, name), "cloud").identities.inputs[0]
+    return MessageEncoder.of(assignment({"kind": "forward"}, name), "cloud").codes[0]
 
 
 STREAM = stream(DEVICE)
 
 
-def message(serial: int, event: Any, second: float | None = None) -> tuple[int, str, datetime, bytearray]:
+def message(serial: int, event: Any, second: float | None = None) -> tuple[int, datetime, bytearray]:
     """Return a message as the source delivers it, stored `second` seconds after the start."""
     body = (
         event
@@ -63,7 +68,7 @@ def message(serial: int, event: Any, second: float | None = None) -> tuple[int, 
         else (event if isinstance(event, str) else json.dumps(event)).encode()
     )
     stored_at = START + timedelta(seconds=serial if second is None else second)
-    return serial, "t", stored_at, bytearray(body)
+    return serial, stored_at, bytearray(body)
 
 
 def messages(spark: SparkSession, *events: Any) -> DataFrame:
@@ -80,12 +85,13 @@ def assigned(operator: Operator, *inputs: str) -> Assignment:
 class Outcome:
     """Results and rejected events that a job published, validated against the contract."""
 
-    def __init__(self, rows: list[Any]) -> None:
-        self.ids = {r.message_id for r in rows}
-        self.bodies = {r.message_id: r.body for r in rows}
-        assert len(self.ids) == len(rows), "two messages have one id"
-        self.results = {r.message_id: Result.model_validate_json(r.body) for r in rows if not r.rejected}
-        self.rejected = {r.message_id: Rejected.model_validate_json(r.body) for r in rows if r.rejected}
+    def __init__(self, results: list[Message], rejected: list[Message]) -> None:
+        messages = [*results, *rejected]
+        self.bodies = {message.identity: message.body.decode() for message in messages}
+        self.ids = self.bodies.keys()
+        assert len(self.ids) == len(messages), "two messages have one id"
+        self.results = {message.identity: Result.model_validate_json(message.body) for message in results}
+        self.rejected = {message.identity: Rejected.model_validate_json(message.body) for message in rejected}
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -96,15 +102,33 @@ class Outcome:
         return [r.reason for r in sorted(self.rejected.values(), key=lambda r: r.serial)]
 
 
+def decoded(messages: DataFrame, reading: Reading) -> DataFrame:
+    """Return messages as the source gives them to a plan: a real decoder reads them in Spark's workers."""
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decoder = decoder_of(reading)
+        for batch in batches:
+            yield decoder.batch(*(column.to_pylist() for column in batch.columns))
+
+    return messages.mapInArrow(decode, reading.schema())
+
+
+def compiled(job: Assignment, *inputs: DataFrame) -> DataFrame:
+    """Compile a job over the messages of its inputs, streaming or not."""
+    return compile_job(job, lambda _, reading: decoded(inputs[reading.position], reading))
+
+
 def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = ()) -> Outcome:
     return computed(assignment(operator, *names), *inputs)
 
 
 def computed(job: Assignment, *inputs: DataFrame) -> Outcome:
     """Run the job over all messages as one micro-batch."""
-    made = compile_job(job, list(inputs), "cloud")
-    window = micro_batch_window(job, "cloud")
+    made = compiled(job, *inputs)
+    window = micro_batch_window(job)
     if window is not None:
-        made = window.messages(made, 0, 1000)
-    assert made.columns == ["position", "message_id", "rejected", "body"]
-    return Outcome(made.collect())
+        made = window.results(made, 0, 1000)
+    encoder = MessageEncoder.of(job, "cloud")
+    table = made.toArrow()
+    execution = made._jdf.queryExecution()  # type: ignore[operator]
+    return Outcome(encoder.results(table), encoder.rejected(rejections(execution)))

@@ -229,7 +229,7 @@ PROCESSED_MARK = "processed"
 """Second part of the id of a processing window. A job that was another operator before numbers its results by
 one or two whole numbers, too: the word keeps them apart."""
 
-PLAIN_ID = r"\A[ -~]{1,199}\z"
+PLAIN_ID = r"[ -~]{1,199}"
 """Ids that travel as they are: printable ASCII, and short, for a header. Of others a digest travels."""
 
 

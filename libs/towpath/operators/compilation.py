@@ -2,75 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import Assignment
-from towpath.contracts.message import SiteName
+from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.operators import FieldType
 from towpath.operators.columns import first_line
 from towpath.operators.expressions import check_names
 from towpath.operators.kind import kind_of
-from towpath.operators.parsing import parse
-from towpath.operators.passage import pass_on
 from towpath.operators.processing_windows import MicroBatchWindow
-from towpath.operators.publication import Publication
+from towpath.operators.rejections import without_rejected
+from towpath.streams.reading import Reading
+
+Read = Callable[[ResolvedInput, Reading], DataFrame]
+"""Reads an input, with the columns of `Reading.schema`, streaming or not."""
 
 
-def compile_job(assignment: Assignment, inputs: list[DataFrame], executed_at: SiteName) -> DataFrame:
-    """The results and rejected events of a job: columns `position`, `message_id`, `rejected`, `body`.
+def compile_job(assignment: Assignment, read: Read) -> DataFrame:
+    """The results of a job, in columns that `towpath.streams.encoding` names.
 
-    Messages of a micro-batch belong in the order of `position`. Where there is a `micro_batch_window`, these
-    are the rows from which it makes the messages of one micro-batch.
-
-    `inputs[i]` holds the messages of `assignment.inputs[i]` in columns `serial`, `topic`,
-    `stored_at` and `value` (bytes), streaming or not. The query must run in append mode, in a
-    session whose time zone is UTC. Raises `TowpathError` that names the part of the spec at fault.
+    Rejected events are observed, see `rejections`. Where there is a `micro_batch_window`, these are the rows
+    from which it makes the results of one micro-batch. The query must run in append mode, in a session whose
+    time zone is UTC. Raises `TowpathError` that names the part of the spec at fault.
     """
-    if len(inputs) != len(assignment.inputs):
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "every input of the job needs its messages",
-            field="inputs",
-            value=len(inputs),
-            allowed=str(len(assignment.inputs)),
-        )
     operator = assignment.spec.operator
-    events = JobEvents(assignment, inputs, Publication.of(assignment, executed_at))
     try:
-        return kind_of(operator).compile(operator, events)
+        return kind_of(operator).compile(operator, JobEvents(assignment, read))
     except AnalysisException as error:
         raise TowpathError(ErrorCode.SCHEMA_MISMATCH, first_line(error), field="operator") from error
 
 
-def micro_batch_window(assignment: Assignment, executed_at: SiteName) -> MicroBatchWindow | None:
-    """The maker of messages from a micro-batch's rows; None for operators whose plan makes them itself."""
+def micro_batch_window(assignment: Assignment) -> MicroBatchWindow | None:
+    """The maker of results from a micro-batch's rows; None for operators whose plan makes them itself."""
     operator = assignment.spec.operator
     batch_window = kind_of(operator).batch_window
-    if batch_window is None:
-        return None
-    return batch_window(operator, Publication.of(assignment, executed_at))
+    return None if batch_window is None else batch_window(operator)
 
 
 @dataclass(frozen=True)
 class JobEvents:
-    """The messages of a job's inputs, and what makes results of them."""
+    """The events of a job's inputs. Each method returns a frame for each input."""
 
     assignment: Assignment
-    messages: list[DataFrame]
-    """One frame for each input, see `compile_job`."""
-    publication: Publication
+    read: Read
 
-    def typed(self, fields: dict[str, FieldType]) -> list[DataFrame]:
-        """The events of each input with these fields as columns, see `parsing.parse`."""
-        check_names([*fields], "operator.fields")
-        inputs = zip(self.messages, self.assignment.inputs, strict=True)
-        return [parse(frame, source, position, fields) for position, (frame, source) in enumerate(inputs)]
+    def typed(self, fields: dict[str, FieldType], required: Sequence[str] = ()) -> list[DataFrame]:
+        """The events that have these fields, as columns beside `serial`, `input` and `stored_at`."""
+        frames = self._frames(fields, required=tuple(required))
+        return [without_rejected(frame, position) for position, frame in enumerate(frames)]
 
-    def unchanged(self) -> list[DataFrame]:
-        """The events of each input with their JSON as it came, see `passage.pass_on`."""
-        inputs = zip(self.messages, self.assignment.inputs, strict=True)
-        return [pass_on(frame, source, position) for position, (frame, source) in enumerate(inputs)]
+    def judged(self, fields: dict[str, FieldType]) -> list[DataFrame]:
+        """The same with the events that do not fit, for operators that reject more of them themselves.
+
+        They go through `without_rejected` when their `reading.REASON` is complete.
+        """
+        return self._frames(fields, keeps_text=True)
+
+    def whole(self) -> list[DataFrame]:
+        """The events with their JSON as it came, in the columns `VALUES`, `KEY`… of `streams.reading`."""
+        return [without_rejected(frame, position) for position, frame in enumerate(self._frames(None))]
+
+    def _frames(
+        self, fields: dict[str, FieldType] | None, *, required: tuple[str, ...] = (), keeps_text: bool = False
+    ) -> list[DataFrame]:
+        check_names([*(fields or ())], "operator.fields")
+        return [
+            self.read(source, Reading(fields, source.from_device, position, required, keeps_text))
+            for position, source in enumerate(self.assignment.inputs)
+        ]

@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.operators.columns import INPUT, SERIAL, STORED_AT, first_line
+from towpath.operators.columns import first_line
+from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 
 _ANSI = "spark.sql.ansi.enabled"
 

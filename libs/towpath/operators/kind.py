@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from towpath.operators.compilation import JobEvents
     from towpath.operators.processing_windows import MicroBatchWindow
-    from towpath.operators.publication import Publication
 
 PACKAGE = "towpath.operators.kinds"
 """Each of its modules registers one kind."""
@@ -50,7 +49,7 @@ class OperatorKind(Generic[Op]):
     model: type[Op]
     """The model in a job's description; its `kind` is the name."""
     compile: Callable[[Op, JobEvents], DataFrame]
-    """The results and rejected events, see `compilation.compile_job`. Loads Spark when called."""
+    """The results, see `compilation.compile_job`. Loads Spark when called."""
     reads: Callable[[Op], dict[str, FieldType]]
     """Fields that the operator cannot do without."""
     writes: Callable[[Op], Schema | None] = _none
@@ -69,8 +68,8 @@ class OperatorKind(Generic[Op]):
     """Seconds between micro-batches, in place of the job's `trigger_s`."""
     batch_events: Callable[[Op], int | None] = _none
     """The exact number of events in a micro-batch; None if a micro-batch takes what is there."""
-    batch_window: Callable[[Op, Publication], MicroBatchWindow] | None = None
-    """Where each result covers one micro-batch: makes the messages of one from the rows of the plan."""
+    batch_window: Callable[[Op], MicroBatchWindow] | None = None
+    """Where each result covers one micro-batch: makes the results of one from the rows of the plan."""
     user_code: Callable[[Op], UserCode | None] = _none
     """The code of the user that the operator runs."""
 

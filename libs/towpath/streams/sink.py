@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -26,14 +26,12 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.job import Assignment
 from towpath.hooks.points import SINK_PUBLISH, Items
+from towpath.streams.encoding import Message
 from towpath.streams.failures import Fenced, Unpublished, without_history
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.tasks import NotInTime, until
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +146,7 @@ class StoredBatch:
 
 @dataclass
 class JobSink:
-    """`foreachBatch` of one run of one job."""
+    """Publishes the micro-batches of one run of one job."""
 
     connection: SinkConnection
     assignment: Assignment
@@ -163,36 +161,30 @@ class JobSink:
     _lives: dict[str, str] = field(default_factory=dict)
     """Stream → the beginning of its message ids."""
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
+    def __call__(self, results: Sequence[Message], rejected: Sequence[Message], batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
         try:
-            self._publish(frame, batch)
+            self._publish(results, rejected, batch)
         except (Fenced, Unpublished) as error:
             raise without_history(error) from None
 
-    def _publish(self, frame: DataFrame, batch: int) -> None:
-        table = frame.toArrow().sort_by("position")
-        identities = table.column("message_id").to_pylist()
-        rejected = table.column("rejected").to_pylist()
-        bodies = table.column("body").cast("binary").to_pylist()
-        rows = list(zip(identities, rejected, bodies, strict=True))
+    def _publish(self, results: Sequence[Message], rejected: Sequence[Message], batch: int) -> None:
         output, epoch = self.assignment.output, self.assignment.epoch
         job = self.assignment.spec.name
         reject = rejected_subject(output.site, job, epoch)
         # Rejected events first: anyone who sees a result may rely on the rejections before it.
-        self.rejected += self._store(
-            batch, rejected_stream(output.stream), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
-        )
+        bad = [Outgoing(reject, message.identity, message.body) for message in rejected]
+        self.rejected += self._store(batch, rejected_stream(output.stream), bad)
         sink = sink_subject(output.site, job, epoch)
-        results = [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
+        good = [Outgoing(sink, message.identity, message.body) for message in results]
         if SINK_PUBLISH.rules:
-            results = [*SINK_PUBLISH.through(results, RESULTS, job=job, topic=output.topic)]
+            good = [*SINK_PUBLISH.through(good, RESULTS, job=job, topic=output.topic)]
         begun_ns = time_ns()
-        new = self._store(batch, output.stream, results)
+        new = self._store(batch, output.stream, good)
         self.results += new
         # If some were stored before, this is a repetition, and the time of the first storing is not known.
-        if self.on_stored is not None and 0 < new == len(results):
-            self.on_stored(StoredBatch(batch, results, begun_ns, time_ns()))
+        if self.on_stored is not None and 0 < new == len(good):
+            self.on_stored(StoredBatch(batch, good, begun_ns, time_ns()))
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:

@@ -1,13 +1,13 @@
 """The Spark source `towpath`: a stream of a site, its offset a serial number.
 
-Columns: `serial` (long), `topic` (MQTT topic), `stored_at` (when the origin stored it), `value`
-(bytes as published). The source reads by serial number, never by counting: an expired range is an
-error, not a silent skip.
+The source decodes events as its `Reading` says: to typed columns, or whole. It reads by serial number, never
+by counting: an expired range is an error, not a silent skip.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, topic_of
+from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
+from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost
 from towpath.streams.log_reader import Access, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
+from towpath.streams.reading import Reading
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -32,15 +34,6 @@ if TYPE_CHECKING:
     Event: TypeAlias = JetStreamMessage | ChangedMessage
 
 FORMAT = "towpath"
-SCHEMA = "serial BIGINT, topic STRING, stored_at TIMESTAMP, value BINARY"
-ARROW_SCHEMA = pa.schema(
-    [
-        ("serial", pa.int64()),
-        ("topic", pa.string()),
-        ("stored_at", pa.timestamp("us", tz="UTC")),
-        ("value", pa.binary()),
-    ]
-)
 
 SPLIT_EVENTS = 25_000
 """Several tasks read a micro-batch above this size. Below it, a second task costs more than it gains."""
@@ -52,6 +45,10 @@ IDLE_POLL_S = 0.01
 
 BACKLOG_FRESH_S = 1.0
 """Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
+
+READ_AHEAD_EVENTS = 5_000
+"""Whoever plans a micro-batch up to this size reads its events, too. That spares a Python worker, which costs
+more than they do. A larger one would keep the other planners of the engine waiting."""
 
 FIRST_EVENTS = 5_000
 """Bound of the first micro-batch of a stateful query after a start. It loads the state and starts workers;
@@ -80,7 +77,7 @@ class StreamSource(DataSource):
     """`spark.readStream.format("towpath")`, and `spark.read` for a range of serial numbers.
 
     Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count); `cores` (tasks
-    for a backlog).
+    for a backlog); `reading` (see `Reading.options`).
 
     Options of streams:
 
@@ -92,6 +89,7 @@ class StreamSource(DataSource):
     - `wait_for_news` (`true`): planning may wait a little for the events of a micro-batch
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
+    - `read_ahead` (`true`): whoever plans a small micro-batch may read it, see `StreamReader.ahead`
     - `job`: the job's name, for fault rules
 
     Options of ranges: `after` and `through`.
@@ -104,7 +102,7 @@ class StreamSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns as Spark writes them."""
-        return SCHEMA
+        return Reading.of(self.options).schema()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a streaming query."""
@@ -124,6 +122,17 @@ class EventReader:
         self.stream: str = options["stream"]
         self.subject: str | None = options.get("subject") or None
         self.cores = int(options.get("cores") or 1)
+        self.reading = Reading.of(options)
+
+    @functools.cached_property
+    def decoder(self) -> EventDecoder:
+        """The decoder. It is made where it is used: a reader travels to Spark's workers."""
+        return decoder_of(self.reading)
+
+    def decoded(self, messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
+        """Return messages as a batch with the source's columns. Serial numbers are multiplied by `sign`."""
+        serials = [sign * message.stream_sequence for message in messages]
+        return self.decoder.batch(serials, [m.published for m in messages], [m.payload for m in messages])
 
     def split(self, after: int, through: int) -> list[InputPartition]:
         """Split a range into equal ones: one, or up to one for each core when there is a backlog."""
@@ -153,7 +162,7 @@ class RangeReader(EventReader, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches."""
-        return map(as_record_batch, self.bundles(partition))
+        return map(self.decoded, self.bundles(partition))
 
 
 class StreamReader(EventReader, DataSourceStreamReader):
@@ -180,6 +189,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.wait_for_news = options.get("wait_for_news") == "true"
         self.nudge = options.get("nudge") == "true"
         self.recall = options.get("recall") == "true"
+        self.read_ahead = options.get("read_ahead") == "true"
         self.job = options.get("job") or None
 
     def initialOffset(self) -> dict:
@@ -253,12 +263,24 @@ class StreamReader(EventReader, DataSourceStreamReader):
         """
         if isinstance(partition, Recalled):
             for messages in self._recalled(partition.through):
-                yield as_record_batch(messages, sign=-1)
+                yield self.decoded(messages, sign=-1)
             return
         for messages in self.bundles(partition):
             for bundle in self._passing(messages):
                 if bundle:
-                    yield as_record_batch(bundle)
+                    yield self.decoded(bundle)
+
+    def ahead(self, partitions: Sequence[InputPartition]) -> list[pa.RecordBatch] | None:
+        """Return the events of a planned micro-batch, or None if workers of Spark shall read them.
+
+        They do where it is large, and where fault rules look at events: rules stand in the worker's process.
+        """
+        if not self.read_ahead or any(point.rules for point in (SOURCE_READ, OPERATOR_BATCH, OPERATOR_EVENT)):
+            return None
+        match partitions:
+            case [SerialRange(after, through)] if through - after <= READ_AHEAD_EVENTS:
+                return list(self.read(partitions[0]))
+        return None
 
     def _recalled(self, through: int) -> Iterator[list[JetStreamMessage]]:
         """Yield the last events up to a serial number, as far as they are kept."""
@@ -280,14 +302,3 @@ class StreamReader(EventReader, DataSourceStreamReader):
             bundles = OPERATOR_BATCH.through(bundles, BUNDLES, job=self.job)
         for bundle in bundles:
             yield OPERATOR_EVENT.through(bundle, EVENTS, job=self.job) if OPERATOR_EVENT.rules else bundle
-
-
-def as_record_batch(messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
-    """Return messages as a batch with the source's columns. Serial numbers are multiplied by `sign`."""
-    columns = [
-        pa.array([sign * m.stream_sequence for m in messages], pa.int64()),
-        pa.array([topic_of(m.subject) for m in messages], pa.string()),
-        pa.array([m.published for m in messages], pa.timestamp("us", tz="UTC")),
-        pa.array([m.payload for m in messages], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

@@ -8,12 +8,14 @@ launcher writes the socket's path into a named pipe and ends. For anything else 
 interpreter. The engine reads the pipe, connects to the socket, and answers from a thread.
 
 The engine's own process is the right place. Everything is imported there, and all planners share one
-connection to the broker. It ends together with its JVM, so that nothing can be left over or missing. Without
-the pipe, a launcher starts the real interpreter for a planner as well.
+connection to the broker. A planner also reads a small micro-batch itself, which spares a Python worker. The
+planners end together with the engine's JVM, so that nothing can be left over or missing. Without the pipe, a
+launcher starts the real interpreter for a planner as well.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shlex
@@ -23,8 +25,13 @@ import threading
 from pathlib import Path
 from typing import IO, cast
 
-from pyspark.serializers import UTF8Deserializer, read_int, write_int
+from pyspark.serializers import CPickleSerializer, SpecialLengths, UTF8Deserializer, read_int, write_int
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.streaming import python_streaming_source_runner as runner
+from pyspark.sql.types import StructType
+
+from towpath.streams.source import StreamReader
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +42,7 @@ END_S = 5.0
 """Time for the listening thread to end when the engine closes."""
 
 BUFFER_BYTES = 8192
-"""Buffer of one planner, in each direction, for offsets and partitions of some hundred bytes."""
+"""Buffer of one planner, in each direction. Most answers are offsets and partitions of some hundred bytes."""
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -128,7 +135,35 @@ def _skip_spark_files(stream: IO) -> None:
         text.loads(stream)
 
 
-# PySpark's runner expects a process of its own, and begins by setting that up. It makes the process a worker,
-# and it forgets all accumulators of the driver. Neither must happen to the engine.
+def _plan_and_read(
+    reader: DataSourceStreamReader,
+    data_source: DataSource,
+    schema: StructType,
+    max_arrow_batch_size: int,
+    infile: IO,
+    outfile: IO,
+) -> None:
+    """Answer with the partitions of a micro-batch, and with its events if the reader reads ahead."""
+    text = UTF8Deserializer()
+    start, end = (json.loads(text.loads(infile) or "{}") for _ in range(2))
+    partitions = reader.partitions(start, end)
+    batches = reader.ahead(partitions) if isinstance(reader, StreamReader) else None
+    write_int(len(partitions), outfile)
+    for partition in partitions:
+        CPickleSerializer()._write_with_length(partition, outfile)
+    if batches is None:
+        write_int(runner.PREFETCHED_RECORDS_NOT_FOUND, outfile)
+    elif not batches:
+        write_int(runner.EMPTY_PYARROW_RECORD_BATCHES, outfile)
+    else:
+        write_int(runner.NON_EMPTY_PYARROW_RECORD_BATCHES, outfile)
+        write_int(SpecialLengths.START_ARROW_STREAM, outfile)
+        ArrowStreamSerializer().dump_stream(batches, outfile)
+
+
+# PySpark's runner reads ahead only for a simple reader, which plans every micro-batch by reading it. It also
+# expects a process of its own, and begins by setting that up. It makes the process a worker, and it forgets
+# all accumulators of the driver. Neither must happen to the engine.
+runner.partitions_func = _plan_and_read
 runner.setup_spark_files = _skip_spark_files  # type: ignore[assignment]
 runner._accumulatorRegistry = {}  # type: ignore[attr-defined]

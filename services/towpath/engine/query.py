@@ -22,12 +22,16 @@ from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import EngineSettings
+from towpath.engines.spark.binder import is_cluster
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import kind_of
 from towpath.operators.processing_windows import MicroBatchWindow
+from towpath.operators.rejections import rejections
+from towpath.streams.encoding import MessageEncoder, RejectedEvent
+from towpath.streams.reading import Reading
 from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
 
@@ -38,6 +42,9 @@ DEFAULT_EVENTS_PER_BATCH = 100_000
 
 HALT_POLL_S = 0.01
 
+START_S = 60.0
+"""Time for Spark to return from starting a query whose first micro-batch is under way: milliseconds."""
+
 compiling = threading.Lock()
 """Compiling changes a setting of the session for a moment, so only one job is compiled at a time."""
 
@@ -46,33 +53,27 @@ def compile_for(
     session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
 ) -> DataFrame:
     """Return the job's plan over its streams. Raises `TowpathError` for what does not fit."""
-    with compiling:
-        frames = input_frames(session, settings, assignment, pause)
-        return compile_job(assignment, frames, settings.site)
-
-
-def input_frames(
-    session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
-) -> list[DataFrame]:
-    """Return the job's inputs as streaming DataFrames, in order."""
     spec = assignment.spec
     kind = kind_of(spec.operator)
 
-    def frame(resolved: ResolvedInput) -> DataFrame:
+    def read(resolved: ResolvedInput, reading: Reading) -> DataFrame:
         options = {
             **source_options(settings, resolved),
             **batch_options(assignment),
+            **reading.options(),
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
             "pause_file": str(pause),
             "bound_file": str(_bound_file(pause)),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
             "nudge": "true" if kind.stateful else "false",
             "recall": "true" if kind.watermarked and len(spec.inputs) > 1 else "false",
+            "read_ahead": "false" if is_cluster(settings.spec) else "true",
             "job": spec.name,
         }
         return session.readStream.format(FORMAT).options(**options).load()
 
-    return [frame(resolved) for resolved in assignment.inputs]
+    with compiling:
+        return compile_job(assignment, read)
 
 
 def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[str, str]:
@@ -144,7 +145,9 @@ class Query:
     _reported: int | None = None
     """The newest committed micro-batch whose report was taken in."""
     _window: MicroBatchWindow | None = None
-    """Makes the messages of a micro-batch for operators whose plan does not."""
+    """Makes the results of a micro-batch for operators whose plan does not."""
+    _started: threading.Event = field(default_factory=threading.Event)
+    """Set when `running` is there: Spark may publish the first micro-batch before."""
 
     @classmethod
     def of(
@@ -175,7 +178,8 @@ class Query:
         self._begun = self._begun or SPARK_CHECKPOINTS.position(self.checkpoint, self.assignment)
         self._reported = newest_commit(self.checkpoint)
         self.telemetry.begin(self._reported, self._begun)
-        self._window = micro_batch_window(self.assignment, self.settings.site)
+        self._window = micro_batch_window(self.assignment)
+        self._started.clear()
         self.running = (
             results.writeStream.foreachBatch(self._publish)
             .queryName(self.assignment.spec.name)
@@ -184,6 +188,7 @@ class Query:
             .trigger(processingTime=f"{trigger_s(self.assignment.spec):f} seconds")
             .start()
         )
+        self._started.set()
 
     def adjust(self, assignment: Assignment) -> None:
         """Continue with an assignment that differs only in what can change while it runs. See `is_live`."""
@@ -194,8 +199,16 @@ class Query:
         """Publish a micro-batch. Spark commits it when this returns."""
         if self._window is not None:
             planned = planned_range(self.checkpoint, self.assignment, batch)
-            frame = self._window.messages(frame, planned.after, planned.through)
-        self.sink(frame, batch)
+            frame = self._window.results(frame, planned.after, planned.through)
+        encoder = MessageEncoder.of(self.assignment, self.settings.site)
+        results = encoder.results(frame.toArrow())
+        self.sink(results, encoder.rejected(self._rejections()), batch)
+
+    def _rejections(self) -> list[RejectedEvent]:
+        """Return the events that the micro-batch under way has rejected. Its results must be computed."""
+        if not self._started.wait(START_S) or self.running is None:
+            raise RuntimeError(f"query {self.assignment.spec.name} has not started in {START_S:g} s")
+        return rejections(self.running._jsq.streamingQuery().lastExecution())  # type: ignore[operator]
 
     def is_active(self) -> bool:
         """Return True if Spark still runs the query."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import Assignment
+from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.engine.query import compiling, source_options
 from towpath.engine.settings import EngineSettings
 from towpath.operators.columns import first_line
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import kinds
+from towpath.streams.encoding import MessageEncoder
 from towpath.streams.failures import EventsLost, failure_in
+from towpath.streams.reading import Reading
 from towpath.streams.source import FORMAT
 
 
@@ -25,7 +27,7 @@ def recompute_window(
     `TowpathError` if the job has no processing-time window, if the range is empty, or if some of its events
     are not kept (events lost).
     """
-    window = micro_batch_window(assignment, settings.site)
+    window = micro_batch_window(assignment)
     if window is None:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
@@ -38,20 +40,20 @@ def recompute_window(
         raise TowpathError(
             ErrorCode.INVALID, "not a range", field="through", value=through, allowed=f"at least {after}"
         )
+
+    def read(resolved: ResolvedInput, reading: Reading) -> DataFrame:
+        bounds = {"after": str(after), "through": str(through)}
+        options = {**source_options(settings, resolved), **reading.options(), **bounds}
+        return session.read.format(FORMAT).options(**options).load()
+
     with compiling:
-        options = {
-            **source_options(settings, assignment.inputs[0]),
-            "after": str(after),
-            "through": str(through),
-        }
-        events = session.read.format(FORMAT).options(**options).load()
-        rows = compile_job(assignment, [events], settings.site)
-        messages = window.messages(rows, after, through)
+        results = window.results(compile_job(assignment, read), after, through)
     try:
-        table = messages.where("NOT rejected").toArrow().sort_by("position")
+        table = results.toArrow()
     except PySparkException as error:
         raise _failure(error) from error
-    return list(zip(table.column("message_id").to_pylist(), table.column("body").to_pylist(), strict=True))
+    messages = MessageEncoder.of(assignment, settings.site).results(table)
+    return [(message.identity, message.body.decode()) for message in messages]
 
 
 def _failure(error: PySparkException) -> TowpathError:

@@ -12,19 +12,22 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from towpath.contracts.data_plane import Offset
-from towpath.contracts.job import EXAMPLE_SPEC, Assignment
+from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engine.query import compiling
 from towpath.operators.compilation import compile_job
-from towpath.streams.source import ARROW_SCHEMA, FORMAT, SCHEMA
+from towpath.streams.decoding import EventDecoder, decoder_of
+from towpath.streams.reading import Reading
+from towpath.streams.source import FORMAT, StreamSource
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +39,13 @@ def warm_up(session: SparkSession) -> None:
     """Run the window job of the contracts' example over a few made-up events. Blocks."""
     session.dataSource.register(WarmUpSource)
     assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
-    events = session.readStream.format(WarmUpSource.name()).load()
+
+    def read(_: ResolvedInput, reading: Reading) -> DataFrame:
+        return session.readStream.format(WarmUpSource.name()).options(**reading.options()).load()
+
     with tempfile.TemporaryDirectory(prefix="warm-up-") as directory:
         query = (
-            compile_job(assignment, [events], EXAMPLE_SPEC["site"])
+            compile_job(assignment, read)
             .writeStream.foreachBatch(lambda frame, _: frame.toArrow() and None)
             .option("checkpointLocation", str(Path(directory) / "checkpoint"))
             .outputMode("append")
@@ -51,7 +57,7 @@ def warm_up(session: SparkSession) -> None:
     look_at_source(session)
 
 
-class WarmUpSource(DataSource):
+class WarmUpSource(StreamSource):
     """A stream of one small micro-batch, with the columns of the real source."""
 
     @classmethod
@@ -59,16 +65,15 @@ class WarmUpSource(DataSource):
         """The format's name."""
         return "towpath-warm-up"
 
-    def schema(self) -> str:
-        """Return the schema of the real source."""
-        return SCHEMA
-
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader."""
-        return _Reader()
+        return _Reader(decoder_of(Reading.of(self.options)))
 
 
 class _Reader(DataSourceStreamReader):
+    def __init__(self, decoder: EventDecoder) -> None:
+        self.decoder = decoder
+
     def initialOffset(self) -> dict:
         return Offset(0).document()
 
@@ -82,14 +87,8 @@ class _Reader(DataSourceStreamReader):
         after, through = partition.value
         hours = (f"2026-01-{1 + n % 28:02d}T00:00:00Z" for n in range(after, through))
         values = [{"carrier": "AA", "delay": 1.0, "departed_at": hour} for hour in hours]
-        count = len(values)
-        columns = [
-            pa.array(range(after + 1, through + 1), pa.int64()),
-            pa.array(["warm/up"] * count, pa.string()),
-            pa.array([0] * count, pa.timestamp("us", tz="UTC")),
-            pa.array([json.dumps({"values": value}).encode() for value in values], pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+        events = [json.dumps({"values": value}).encode() for value in values]
+        yield self.decoder.batch(range(after + 1, through + 1), [datetime.now(UTC)] * len(events), events)
 
 
 async def keep_warm(session: SparkSession) -> None:
@@ -109,4 +108,5 @@ async def keep_warm(session: SparkSession) -> None:
 def look_at_source(session: SparkSession) -> None:
     """Let Spark look at the source, as every job does first. Blocks for 30 ms, or 1 s if a process starts."""
     with compiling:
-        session.readStream.format(FORMAT).load()
+        reading = Reading(None, from_device=True)
+        session.readStream.format(FORMAT).options(**reading.options()).load()

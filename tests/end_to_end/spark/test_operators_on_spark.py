@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from running.operators import (
     UPSTREAM,
     Outcome,
     assignment,
+    compiled,
     message,
     messages,
     run,
@@ -28,7 +30,8 @@ from running.operators import (
 from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.operators.compilation import compile_job
+from towpath.operators.rejections import rejections
+from towpath.streams.encoding import Message, MessageEncoder
 
 pytestmark = promise("operators")
 
@@ -398,15 +401,24 @@ class Running:
     """A job's query on a checkpoint; `published` grows batch by batch."""
 
     def __init__(self, job: Assignment, topics: list[Topic], checkpoint: Path, site: str = "jfk") -> None:
-        self.published: list[Any] = []
-        made = compile_job(job, [topic.stream for topic in topics], site)
-        writer = made.writeStream.foreachBatch(lambda batch, _: self.published.extend(batch.collect()))
+        self.results: list[Message] = []
+        self.rejected: list[Message] = []
+        self.encoder = MessageEncoder.of(job, site)
+        made = compiled(job, *(topic.stream for topic in topics))
+        writer = made.writeStream.foreachBatch(self.publish)
         self.query = writer.outputMode("append").option("checkpointLocation", str(checkpoint)).start()
+
+    def publish(self, batch: DataFrame, _: int) -> None:
+        self.results += self.encoder.results(batch.toArrow())
+        while not hasattr(self, "query"):
+            time.sleep(0.01)
+        execution = self.query._jsq.streamingQuery().lastExecution()  # type: ignore[operator]
+        self.rejected += self.encoder.rejected(rejections(execution))
 
     def settle(self) -> Outcome:
         """Process everything that is there. Return all results."""
         self.query.processAllAvailable()
-        return Outcome(self.published)
+        return Outcome(self.results, self.rejected)
 
     def __enter__(self) -> Running:
         return self

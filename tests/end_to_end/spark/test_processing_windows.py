@@ -24,13 +24,13 @@ from running.engine import (
     by_count,
     processing_window,
 )
+from running.operators import computed, messages
 from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Result
 from towpath.engine.query import compile_for
 from towpath.engine.recomputation import recompute_window
-from towpath.operators.compilation import compile_job, micro_batch_window
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -246,24 +246,15 @@ def test_aggregates_when_a_window_over_event_time_has_the_same_events_then_value
         {"k": "a", "at": "2026-01-01T00:00:00Z", "v": v, "n": n}
         for v, n in [(0.1, 2**62), (0.2, 2**62), (None, 2**62), (1e300, None), (-1e300, -5)]
     ]
-    rows = [(n, "site/a", None, bytearray(json.dumps(e).encode())) for n, e in enumerate(events, 1)]
-    frame = session.createDataFrame(rows, "serial long, topic string, stored_at timestamp, value binary")
-    frame = frame.selectExpr(
-        "serial",
-        "topic",
-        "timestamp'2026-01-01 00:00:00' + make_dt_interval(0,0,0,serial) AS stored_at",
-        "value",
-    )
+    source = messages(session, *events)
     shared = {"fields": fields, "key": ["k", "at"], "aggregates": aggregates}
     by_event_time = assignment({"kind": "window", "event_time": "at", "size_s": 60, **shared})
     by_processing = assignment({"kind": "processing_window", "size_s": 60, **shared})
-    window = micro_batch_window(by_processing, "jfk")
-    assert window is not None
 
-    (expected,) = compile_job(by_event_time, [frame], "jfk").collect()
-    (made,) = window.messages(compile_job(by_processing, [frame], "jfk"), 0, 5).collect()
+    (expected,) = computed(by_event_time, source).bodies.values()
+    (made,) = computed(by_processing, source).bodies.values()
 
-    one, other = json.loads(made.body), json.loads(expected.body)
-    assert (one.pop("after"), one.pop("through")) == (0, 5)
+    one, other = json.loads(made), json.loads(expected)
+    assert (one.pop("after"), one.pop("through")) == (0, 1000)
     other.pop("window")
     assert one == other

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from running.operators import UPSTREAM, assignment, messages, run
+from running.operators import UPSTREAM, assignment, compiled, messages, run
 from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.operators.compilation import compile_job
 
 pytestmark = promise("user code")
 
@@ -51,11 +50,11 @@ def versioned(folder: Path, version: str) -> dict[str, Any]:
 
 
 def plan(session: SparkSession, operator: dict[str, Any], *bodies: Any) -> DataFrame:
-    return compile_job(assignment(operator), [messages(session, *bodies)], "jfk")
+    return compiled(assignment(operator), messages(session, *bodies))
 
 
 def versions(frame: DataFrame) -> set[str]:
-    return {row.body.partition('"version":"')[2].partition('"')[0] for row in frame.collect()}
+    return {row["values"]["version"] for row in frame.collect()}
 
 
 def test_packages_when_two_jobs_bring_versions_of_one_then_each_runs_its_own(

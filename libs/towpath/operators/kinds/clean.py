@@ -14,24 +14,25 @@ if TYPE_CHECKING:
 
 
 def compile_clean(operator: Clean, events: JobEvents) -> DataFrame:
-    """The events that break no rule, and the rejected ones."""
+    """The events that break no rule."""
     from pyspark.sql import functions as F
 
-    from towpath.operators.columns import REASON, all_of, json_array, named, union
+    from towpath.operators.columns import all_of, named, union
+    from towpath.operators.rejections import without_rejected
+    from towpath.operators.results import results_of
     from towpath.operators.rules import broken_rule, check_patterns
+    from towpath.streams.reading import REASON
 
-    rows = union(events.typed(declared(operator)))
+    rows = union(events.judged(declared(operator)))
     check_patterns(rows.sparkSession, operator.fields)
-    judged = rows.withColumn(REASON, F.coalesce(named(REASON), broken_rule(operator.fields)))
-    publication = events.publication
-    message_id = publication.event_id()
+    reason = F.coalesce(named(REASON), broken_rule(operator.fields))
+    good = without_rejected(rows.withColumn(REASON, reason))
+    identity = None
     if operator.identity:
         parts = [F.col(name) for name in operator.identity]
         # An event that lacks a part of its identity does not repeat another that lacks it.
-        whole = all_of(part.isNotNull() for part in parts)
-        identity = publication.identities.of_values(json_array(parts))
-        message_id = F.when(whole, identity).otherwise(message_id)
-    return publication.of_values(judged, [F.col(name) for name in operator.fields], message_id)
+        identity = F.when(all_of(part.isNotNull() for part in parts), F.struct(*parts))
+    return results_of(good, [F.col(name) for name in operator.fields], identity=identity)
 
 
 def declared(operator: Clean) -> dict[str, FieldType]:

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def compile_filter(operator: Filter, events: JobEvents) -> DataFrame:
-    """The events that the condition holds for, and the rejected ones."""
+    """The events that the condition holds for."""
     from pyspark.sql import functions as F
 
-    from towpath.operators.columns import REASON, named, union
+    from towpath.operators.columns import union
     from towpath.operators.expressions import condition, null_on_failure
+    from towpath.operators.results import results_of
 
     rows = union(events.typed(operator.fields))
     with null_on_failure(rows.sparkSession):
-        holds = condition(rows, operator.where, "operator.where")
-        kept = rows.where(F.when(named(REASON).isNotNull(), F.lit(True)).otherwise(holds))
-        return events.publication.of_values(kept, [F.col(name) for name in operator.fields])
+        kept = rows.where(condition(rows, operator.where, "operator.where"))
+        return results_of(kept, [F.col(name) for name in operator.fields])
 
 
 FILTER = register(

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 def compile_passage(operator: Forward | Merge, events: JobEvents) -> DataFrame:
-    """The events of all inputs with their JSON as it came, and the rejected ones."""
-    from towpath.operators.columns import union
-    from towpath.operators.passage import passed_parts
+    """The events of all inputs with their JSON as it came."""
+    from towpath.operators.columns import named, union
+    from towpath.operators.results import results_of
+    from towpath.streams.reading import COUNT, KEY, VALUES, WINDOW
 
-    publication = events.publication
-    return publication.of_events(union(events.unchanged()), publication.event_id(), passed_parts())
+    rows = union(events.whole())
+    return results_of(rows, named(VALUES), count=named(COUNT), key=named(KEY), window=named(WINDOW))
 
 
 FORWARD = register(

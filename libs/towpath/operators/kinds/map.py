@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 
 def compile_map(operator: Map, events: JobEvents) -> DataFrame:
-    """The new fields of each event, and the rejected events."""
+    """The new fields of each event."""
     from towpath.operators.columns import union
     from towpath.operators.expressions import null_on_failure, value
+    from towpath.operators.results import results_of
 
     rows = union(events.typed(operator.fields))
     with null_on_failure(rows.sparkSession):
         selected = [
             value(rows, text, f"operator.select.{name}").alias(name) for name, text in operator.select.items()
         ]
-        return events.publication.of_values(rows, selected)
+        return results_of(rows, selected)
 
 
 MAP = register(

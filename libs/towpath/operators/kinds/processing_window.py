@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from towpath.operators.compilation import JobEvents
     from towpath.operators.processing_windows import MicroBatchWindow
-    from towpath.operators.publication import Publication
 
 
 def compile_processing_window(operator: ProcessingWindow, events: JobEvents) -> DataFrame:
@@ -21,15 +20,15 @@ def compile_processing_window(operator: ProcessingWindow, events: JobEvents) -> 
     from towpath.operators.processing_windows import check_inputs, rows_of
 
     check_inputs(events.assignment, operator)
-    (rows,) = events.typed(operator.fields)
-    return rows_of(rows, operator, events.publication)
+    (rows,) = events.typed(operator.fields, required=operator.key)
+    return rows_of(rows, operator)
 
 
-def batch_window(operator: ProcessingWindow, publication: Publication) -> MicroBatchWindow:
-    """The maker of messages from a micro-batch's rows."""
+def batch_window(operator: ProcessingWindow) -> MicroBatchWindow:
+    """The maker of results from a micro-batch's rows."""
     from towpath.operators.processing_windows import MicroBatchWindow
 
-    return MicroBatchWindow(operator, publication)
+    return MicroBatchWindow(operator)
 
 
 PROCESSING_WINDOW = register(

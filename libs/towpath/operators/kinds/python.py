@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def compile_python(operator: Python, events: JobEvents) -> DataFrame:
-    """The results of the function, and the rejected events."""
-    from towpath.operators.user_code import results_of, undeclared
+    """The results of the function."""
+    from towpath.operators.user_code import made_by, undeclared
 
     if operator.fields:
         rows = events.typed(operator.fields)
     else:
-        rows = [undeclared(passed) for passed in events.unchanged()]
-    return results_of(rows, operator, events.publication)
+        rows = [undeclared(whole) for whole in events.whole()]
+    return made_by(rows, operator)
 
 
 PYTHON = register(

@@ -16,10 +16,10 @@ _BOUNDS = ("window_start", "window_end")
 
 
 def compile_window(operator: Window, events: JobEvents) -> DataFrame:
-    """The closed windows, and the rejected events."""
-    from towpath.operators.windows import windows_of
+    """The closed windows."""
+    from towpath.operators.windows import placing, windows_of
 
-    return windows_of(events.typed(operator.fields), operator, events.publication)
+    return windows_of(events.typed(operator.fields, required=placing(operator)), operator)
 
 
 def aggregate_fields(operator: Window | ProcessingWindow) -> Schema:

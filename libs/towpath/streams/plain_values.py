@@ -1,0 +1,85 @@
+"""Make of Arrow columns what a JSON encoder takes: null members left out, times in UTC with milliseconds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def plain_values(column: pa.Array, unit: str = "ms") -> list[Any]:
+    """Return the values of a column; times are ISO 8601, in digits of `unit` (`ms` or `us`).
+
+    Members of a struct that are null are left out. Numbers that JSON cannot write are texts, as Spark has it.
+    """
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return _objects(column, unit)
+    if pa.types.is_timestamp(kind):
+        return iso_times(column, unit)
+    if pa.types.is_floating(kind):
+        values = column.to_pylist()
+        return values if all(map(_is_finite, values)) else [_number(value) for value in values]
+    if pa.types.is_map(kind):
+        return [None if items is None else dict(items) for items in _items(column, unit)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _nested(column, plain_values(column.flatten(), unit))
+    if pa.types.is_date(kind):
+        return [None if day is None else day.isoformat() for day in column.to_pylist()]
+    return column.to_pylist()
+
+
+def iso_times(times: pa.Array, unit: str = "ms") -> list[str | None]:
+    """Return times as ISO 8601; those that have a zone are in UTC."""
+    suffix = "" if times.type.tz is None else "Z"
+    bare = times.cast(pa.timestamp(times.type.unit))
+    if unit == "ms" and times.type.unit != "ms":
+        bare = pc.floor_temporal(bare, unit="millisecond")  # pyright: ignore[reportAttributeAccessIssue]
+    texts = pc.strftime(  # pyright: ignore[reportAttributeAccessIssue]
+        bare.cast(pa.timestamp(unit)), format=f"%Y-%m-%dT%H:%M:%S{suffix}"
+    )
+    return texts.to_pylist()
+
+
+def members(column: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the columns of a struct by name. Where the struct is null, they are, too."""
+    return {field.name: values for field, values in zip(column.type, column.flatten(), strict=True)}
+
+
+def _objects(column: pa.StructArray, unit: str) -> list[Any]:
+    columns = members(column)
+    names = list(columns)
+    rows = zip(*(plain_values(values, unit) for values in columns.values()), strict=True)
+    if any(values.null_count for values in columns.values()):
+        made: list[Any] = [{n: v for n, v in zip(names, row, strict=True) if v is not None} for row in rows]
+    else:
+        made = [dict(zip(names, row, strict=True)) for row in rows] or [{} for _ in range(len(column))]
+    if not column.null_count:
+        return made
+    return [m if valid else None for m, valid in zip(made, column.is_valid().to_pylist(), strict=True)]
+
+
+def _items(column: pa.MapArray, unit: str) -> list[Any]:
+    keys = [key if isinstance(key, str) else str(key) for key in plain_values(column.keys, unit)]
+    return _nested(column, list(zip(keys, plain_values(column.items, unit), strict=True)))
+
+
+def _nested(column: Any, flat: list[Any]) -> list[Any]:
+    """Cut the values of all lists into lists."""
+    made, start = [], 0
+    for length in pc.list_value_length(column).to_pylist():  # pyright: ignore[reportAttributeAccessIssue]
+        made.append(None if length is None else flat[start : start + length])
+        start += length or 0
+    return made
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is None or math.isfinite(value)
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
