@@ -26,12 +26,15 @@ from towpath.contracts.message import now
 from towpath.hooks.points import SOURCE_READ
 from towpath.lab.faults.board import Board
 from towpath.lab.faults.process_rules import ProcessRules
+from towpath.streams.decoding import decoder_of
 from towpath.streams.passing import EVENTS, ChangedMessage
-from towpath.streams.source import as_record_batch
+from towpath.streams.reading import Reading
 
 BUNDLE = 1_000
 LEASE_S = 3600.0
 LOOKS = 1_000_000
+
+_DECODER = decoder_of(Reading(None, from_device=True))
 
 NONE, BOARD, NO_POINT = "no rules", "no rules, a thread looks for some", "no point, no thread"
 NS_EVENT, MORE = "ns an event", "more than without, %"
@@ -101,10 +104,18 @@ def _events() -> list[ChangedMessage]:
     ]
 
 
+def _decode(events: list[ChangedMessage]) -> None:
+    _DECODER.batch(
+        [event.stream_sequence for event in events],
+        [event.published for event in events],
+        [event.payload for event in events],
+    )
+
+
 def _read(events: list[ChangedMessage]) -> None:
     if SOURCE_READ.rules:
         events = list(SOURCE_READ.through(events, EVENTS, job="bench"))
-    as_record_batch(events)
+    _decode(events)
 
 
 def _bundles(directory: Path, events: list[ChangedMessage], turns: int) -> dict[str, list[float]]:
@@ -112,7 +123,7 @@ def _bundles(directory: Path, events: list[ChangedMessage], turns: int) -> dict[
     taken: defaultdict[str, list[float]] = defaultdict(list)
 
     def plainly() -> None:
-        as_record_batch(events)
+        _decode(events)
 
     settings: dict[str, Callable[[], float]] = {
         NO_POINT: lambda: _seconds(plainly),

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from checker_runs import BEGIN_S, events_of
 from checker_server import Server, Stream
 
@@ -37,6 +36,7 @@ from towpath.contracts.data_plane import (
     sink_subject,
 )
 from towpath.streams import sink
+from towpath.streams.encoding import Message
 from towpath.streams.failures import Fenced
 from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Outgoing, Publisher
@@ -156,16 +156,8 @@ class Engine:
         bodies = operator.take(messages)
         rows = [{"job": JOB, "site": SITE, "epoch": self.epoch, **body} for body in bodies]
         ids = [f"{JOB}/{row['window']['start']}/{row['key']['device']}" for row in rows]
-        table = pa.table(
-            {
-                "position": [row["window"]["end"] for row in rows],
-                "message_id": ids,
-                "rejected": [False] * len(rows),
-                "body": [json.dumps(row) for row in rows],
-            }
-        )
-        shuffled = table.take(pa.array(self.path.chance.sample(range(len(rows)), len(rows)), pa.int64()))
-        self._sink(SimpleNamespace(toArrow=lambda: shuffled), self.batch)  # type: ignore[arg-type]
+        results = [Message(name, json.dumps(row).encode()) for name, row in zip(ids, rows, strict=True)]
+        self._sink(results, [], self.batch)
 
     # What the sink asks of its connection.
 

@@ -29,6 +29,9 @@ class Session:
         self.loaded.append(name)
         return self
 
+    def options(self, **_: str) -> Session:
+        return self
+
     def load(self) -> Any:
         self.looks += 1
         if self.looks <= self.failures:

@@ -13,6 +13,7 @@ from towpath import tasks
 from towpath.streams import source
 from towpath.streams.failures import EventsLost
 from towpath.streams.passing import ChangedMessage
+from towpath.streams.reading import Reading
 from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
 
 
@@ -44,8 +45,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return kept
 
 
+WHERE = {
+    "url": "nats://nowhere",
+    "credentials_file": "none",
+    "stream": "IN",
+    **Reading(None, from_device=True).options(),
+}
+
+
 def reader(**options: str) -> StreamReader:
-    return StreamReader({"url": "nats://nowhere", "credentials_file": "none", "stream": "IN", **options})
+    return StreamReader({**WHERE, **options})
 
 
 def test_initial_offset_when_no_serial_is_given_then_is_before_the_oldest_kept(log: Log) -> None:
@@ -150,7 +159,7 @@ def test_recalled_events_when_read_then_they_are_the_last_ones_of_the_job_with_n
 
 
 def test_range_when_read_as_a_batch_then_is_split_like_a_backlog() -> None:
-    options = {"url": "nats://nowhere", "credentials_file": "none", "stream": "IN", "cores": "2"}
+    options = {**WHERE, "cores": "2"}
     assert RangeReader({**options, "after": "10", "through": "10"}).partitions() == []
     assert RangeReader({**options, "after": "10", "through": "60010"}).partitions() == [
         SerialRange(10, 30_010),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.streams.encoding import Message
 from towpath.streams.failures import Unpublished
 from towpath.streams.publisher import Outgoing
 from towpath.streams.sink import JobSink, SinkConnection, StoredBatch
@@ -35,24 +34,6 @@ class Stream:
         return len([message for message in messages if message.identity not in self.known])
 
 
-@dataclass
-class Frame:
-    """Results 0, 1, … and one rejected event."""
-
-    results: int
-
-    def toArrow(self) -> pa.Table:
-        count = self.results + 1
-        return pa.table(
-            {
-                "position": range(count),
-                "message_id": [f"job/{n}" for n in range(count)],
-                "rejected": [n == self.results for n in range(count)],
-                "body": [f'{{"serial":{n}}}' for n in range(count)],
-            }
-        )
-
-
 @pytest.fixture
 def stream() -> Stream:
     return Stream()
@@ -70,7 +51,9 @@ def sink(stream: Stream, told: list[StoredBatch]) -> JobSink:
 
 
 def publish(sink: JobSink, batch: int, results: int) -> None:
-    sink(cast(DataFrame, Frame(results)), batch)
+    """Publish the results 0, 1, … and one rejected event."""
+    messages = [Message(f"job/{n}", f'{{"serial":{n}}}'.encode()) for n in range(results + 1)]
+    sink(messages[:-1], messages[-1:], batch)
 
 
 def test_batch_when_its_results_are_new_then_is_told_with_them_and_when(

@@ -44,12 +44,12 @@ def micros_of(text: str) -> int | None:
         parts = [int(number or 0) for number in numbers]
         time = datetime(*parts, tzinfo=UTC if zone is None else _zone(zone))  # type: ignore[misc]
         return (time - _EPOCH) // _MICROSECOND + int(f"{fraction or '':0<6}"[:6])
-    except (ValueError, OverflowError, OSError):
+    except (ValueError, OverflowError, OSError, KeyError):
         return None
 
 
 def _zone(name: str) -> tzinfo:
-    """Return a zone by offset or region. Raises `ValueError` or `OSError` if there is none of that name."""
+    """Return a zone by offset or region. For other names, raises `KeyError`, `ValueError` or `OSError`."""
     if name in _UTC:
         return UTC
     found = _OFFSET.fullmatch(name)

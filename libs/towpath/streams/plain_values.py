@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -23,9 +24,11 @@ def plain_values(column: pa.Array, unit: str = "ms") -> list[Any]:
         values = column.to_pylist()
         return values if all(map(_is_finite, values)) else [_number(value) for value in values]
     if pa.types.is_map(kind):
-        return [None if items is None else dict(items) for items in _items(column, unit)]
+        keys = [key if isinstance(key, str) else str(key) for key in plain_values(column.keys, unit)]
+        items = list(zip(keys, plain_values(column.items, unit), strict=True))
+        return [None if pairs is None else dict(pairs) for pairs in _nested(column, items)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _nested(column, plain_values(column.flatten(), unit))
+        return _nested(column, plain_values(column.values, unit))
     if pa.types.is_date(kind):
         return [None if day is None else day.isoformat() for day in column.to_pylist()]
     return column.to_pylist()
@@ -61,18 +64,11 @@ def _objects(column: pa.StructArray, unit: str) -> list[Any]:
     return [m if valid else None for m, valid in zip(made, column.is_valid().to_pylist(), strict=True)]
 
 
-def _items(column: pa.MapArray, unit: str) -> list[Any]:
-    keys = [key if isinstance(key, str) else str(key) for key in plain_values(column.keys, unit)]
-    return _nested(column, list(zip(keys, plain_values(column.items, unit), strict=True)))
-
-
 def _nested(column: Any, flat: list[Any]) -> list[Any]:
     """Cut the values of all lists into lists."""
-    made, start = [], 0
-    for length in pc.list_value_length(column).to_pylist():  # pyright: ignore[reportAttributeAccessIssue]
-        made.append(None if length is None else flat[start : start + length])
-        start += length or 0
-    return made
+    bounds = itertools.pairwise(column.offsets.to_pylist())
+    valid = column.is_valid().to_pylist()
+    return [flat[a:b] if is_list else None for (a, b), is_list in zip(bounds, valid, strict=True)]
 
 
 def _is_finite(value: float | None) -> bool:

@@ -184,10 +184,18 @@ class TypedEvents(EventDecoder):
         for attribute, name in zip(self._attributes, self._fields, strict=True):
             if getattr(members, attribute) is None:
                 found = None if row.key is None else getattr(row.key, attribute)
-                for step in _OF_ENVELOPE.get(name, ()) if found is None else ():
-                    found = getattr(row if found is None else found, step)
-                setattr(members, attribute, found)
+                setattr(members, attribute, _beside(row, name) if found is None else found)
         return members
+
+
+def _beside(envelope: Any, name: str) -> Any:
+    """Return what an upstream result has of a field beside its values and key; None for nothing."""
+    if name not in _OF_ENVELOPE:
+        return None
+    found = envelope
+    for step in _OF_ENVELOPE[name]:
+        found = getattr(found, step, None)
+    return found
 
 
 def _time(raw: Any) -> str:
