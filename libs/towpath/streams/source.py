@@ -271,7 +271,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
                     yield self.decoded(bundle)
 
     def ahead(self, partitions: Sequence[InputPartition]) -> list[pa.RecordBatch] | None:
-        """Return the events of a planned micro-batch, or None if workers of Spark shall read them.
+        """Return the events of a planned micro-batch, or None if workers of Spark must read them.
 
         They do where it is large, and where fault rules look at events: rules stand in the worker's process.
         """

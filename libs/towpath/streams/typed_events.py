@@ -26,10 +26,10 @@ _LARGEST = 1.7976931348623157e308
 
 @dataclass(frozen=True)
 class _Type:
-    """How values of a declared type are decoded."""
+    """The decoding of a declared type."""
 
     decoded: Any
-    """What msgspec takes for such a value."""
+    """The type that msgspec decodes."""
     column: pa.DataType
     expected: str
 

@@ -25,7 +25,7 @@ from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engine.query import compiling
 from towpath.operators.compilation import compile_job
-from towpath.streams.decoding import EventDecoder, decoder_of
+from towpath.streams.decoding import decoder_of
 from towpath.streams.reading import Reading
 from towpath.streams.source import FORMAT, StreamSource
 
@@ -67,12 +67,12 @@ class WarmUpSource(StreamSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader."""
-        return _Reader(decoder_of(Reading.of(self.options)))
+        return _Reader(Reading.of(self.options))
 
 
 class _Reader(DataSourceStreamReader):
-    def __init__(self, decoder: EventDecoder) -> None:
-        self.decoder = decoder
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
 
     def initialOffset(self) -> dict:
         return Offset(0).document()
@@ -88,7 +88,8 @@ class _Reader(DataSourceStreamReader):
         hours = (f"2026-01-{1 + n % 28:02d}T00:00:00Z" for n in range(after, through))
         values = [{"carrier": "AA", "delay": 1.0, "departed_at": hour} for hour in hours]
         events = [json.dumps({"values": value}).encode() for value in values]
-        yield self.decoder.batch(range(after + 1, through + 1), [datetime.now(UTC)] * len(events), events)
+        decoder = decoder_of(self.reading)
+        yield decoder.batch(range(after + 1, through + 1), [datetime.now(UTC)] * len(events), events)
 
 
 async def keep_warm(session: SparkSession) -> None:

@@ -107,8 +107,8 @@ async def test_window_when_the_engine_dies_after_publishing_then_the_repeated_ba
     publish = query.sink
 
     class Dying:
-        def __call__(self, frame: Any, batch: int) -> None:
-            publish(frame, batch)
+        def __call__(self, *published: Any) -> None:
+            publish(*published)
             raise RuntimeError("killed before the commit")
 
     query.sink = Dying()  # type: ignore[assignment]
