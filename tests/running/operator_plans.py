@@ -32,6 +32,21 @@ EMBEDDED = '{"a":1},"b":{}'
 """Harmless where the text itself does not become a part of the result."""
 
 
+READ = ["Project", "Filter", "CollectMetrics"]
+"""Nodes of every plan, from its end to its source: results, then events that fit, apart from the others."""
+NODES: dict[str, list[str]] = {
+    "clean": [*READ, "Project"],
+    "filter": READ,
+    "forward": READ,
+    "map": [*READ, "Project"],
+    "merge": READ,
+    "processing_window": [*READ, "Project"],
+    "python": READ,
+    "window": ["Project", "Aggregate", *READ],
+}
+"""Kind of operator → the nodes of its example's plan. Spark plans all of them again for a micro-batch."""
+
+
 def with_code(operator: Operator, folder: Path) -> Operator:
     """The operator; where it runs code of the user, with some that returns the events."""
     code = user_code(operator)
@@ -92,9 +107,21 @@ def check_streaming_plan(session: SparkSession, kind: OperatorKind[Any], operato
     ticks = session.readStream.format("rate").load()
     stream = ticks.selectExpr("value AS serial", "timestamp AS stored_at", "X'7B7D' AS value")
     plan = compiled(assigned(operator, DEVICE), stream)
-    nodes = set(re.findall(r"^[\s:+~-]*([A-Z]\w+)", plan._jdf.queryExecution().analyzed().toString(), re.M))
+    nodes = set(nodes_of(plan._jdf.queryExecution().analyzed()))  # type: ignore[operator]
     assert kind.stateful or not nodes & KEEP_STATE
     assert kind.watermarked == ("EventTimeWatermark" in nodes)
+
+
+def check_nodes(session: SparkSession, kind: OperatorKind[Any], operator: Operator) -> None:
+    """Its plan, as Spark optimises it, has no node that the operator does not need."""
+    plan = compiled(assigned(operator), messages(session, *EVENTS))
+    nodes = nodes_of(plan._jdf.queryExecution().optimizedPlan())  # type: ignore[operator]
+    assert nodes[: nodes.index("MapInArrow")] == NODES[kind.name]
+
+
+def nodes_of(plan: Any) -> list[str]:
+    """The names of a plan's nodes, from its end to its sources."""
+    return re.findall(r"^[\s:+~-]*([A-Z]\w+)", plan.toString(), re.M)
 
 
 CHECKS = (check_messages, check_cuts, check_streaming_plan)

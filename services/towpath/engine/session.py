@@ -110,10 +110,12 @@ def _java_options(settings: EngineSettings, log_configuration: Path) -> str:
     - Only the first compiler tier, because micro-batches are short and a site has few cores. Without the
       second tier, a micro-batch costs half the CPU time for the first minutes, and a session starts in 4.4
       instead of 7.7 CPU seconds.
+    - A code cache of 240 MB. With the first tier only it has 48 MB, which two jobs filled in two minutes. From
+      then on the JVM threw code away and compiled it again, for a third of its CPU time.
     - Large stacks, because frames of the first tier are deeper. Spark searches the texts of a cluster's
       errors with recursion, which needs even larger ones.
     """
     stack = "16m" if is_cluster(settings.spec) else "4m"
-    ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss{stack}"
+    ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xss{stack}"
     logging = f"-Dlog4j2.configurationFile=file:{log_configuration}"
     return f"{ours} {logging} {settings.spec.java_options}".strip()
