@@ -185,6 +185,46 @@ def test_planner_when_it_runs_then_the_driver_stays_a_driver(planners: Planners)
     del _accumulatorRegistry[4711]
 
 
+@contextmanager
+def daemon(planners: Planners, module: str, directory: str) -> Iterator[IO[bytes]]:
+    """Start a daemon of workers as Spark does, and connect to the socket that it names."""
+    command = [str(planners.launcher), "-m", "pyspark.daemon", f"pyspark.sql.worker.{module}"]
+    environment = {**os.environ, "PYTHON_WORKER_FACTORY_SOCK_DIR": directory}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipes) as process:  # type: ignore[call-overload]
+        path = UTF8Deserializer().loads(process.stdout)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(WITHIN_S)
+            connection.connect(path)
+            with connection.makefile("rwb") as stream:
+                yield cast("IO[bytes]", stream)
+        process.stdin.close()
+        process.wait(WITHIN_S)
+
+
+def test_daemon_when_spark_looks_up_sources_then_the_engine_itself_answers_again_and_again(
+    planners: Planners,
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        daemon(planners, "lookup_data_sources", directory) as stream,
+    ):
+        assert read_int(stream) == os.getpid()
+        for _ in range(2):
+            write_with_length(b"%d.%d" % sys.version_info[:2], stream)
+            write_with_length(b"/nowhere/files", stream)
+            write_int(0, stream)
+            stream.write(b"\0")  # Broadcasts are not encrypted.
+            write_int(0, stream)
+            write_int(0, stream)
+            write_int(SpecialLengths.END_OF_STREAM, stream)
+            stream.flush()
+            sources, updates, end = (read_int(stream) for _ in range(3))
+            assert (sources, updates, end) == (0, 0, SpecialLengths.END_OF_STREAM)
+        assert "/nowhere/files" not in sys.path
+        assert not SparkFiles._is_running_on_worker
+
+
 def test_launcher_when_spark_starts_anything_else_then_is_the_real_interpreter(planners: Planners) -> None:
     code = "import sys; print(sys.executable, *sys.argv[1:])"
     ended = subprocess.run(

@@ -140,7 +140,7 @@ class EventReader:
         edges = [after + (through - after) * k // count for k in range(count + 1)]
         return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
-    def bundles(self, partition: InputPartition) -> Iterator[list[JetStreamMessage]]:
+    def bundles(self, partition: InputPartition) -> Iterator[Sequence[Event]]:
         """Yield the events of a range, some thousand at a time."""
         assert isinstance(partition, SerialRange)
         for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
@@ -282,7 +282,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
                 return list(self.read(partitions[0]))
         return None
 
-    def _recalled(self, through: int) -> Iterator[list[JetStreamMessage]]:
+    def _recalled(self, through: int) -> Iterator[Sequence[Event]]:
         """Yield the last events up to a serial number, as far as they are kept."""
         first, _ = reader_for(self.access).bounds(self.stream)
         oldest = max(first - 1, through - RECALL_LIMIT, 0)

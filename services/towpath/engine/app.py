@@ -19,7 +19,7 @@ from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
 from towpath.engine.settings import EngineSettings
-from towpath.engine.warm_up import keep_warm, warm_up
+from towpath.engine.warm_up import warm_up
 from towpath.engines.commands import serve
 from towpath.engines.spark.binder import is_cluster
 from towpath.streams.sink import SinkConnection
@@ -43,7 +43,8 @@ async def run(settings: EngineSettings) -> None:
     planners = Planners(settings.directory)
     planners.start()
     session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
-    await asyncio.to_thread(warm_up, session)
+    on_cluster = is_cluster(settings.spec)
+    await asyncio.to_thread(warm_up, session, read_ahead=not on_cluster)
     connection = SinkConnection(settings.login, settings.site)
     connection.start()
     queries = Queries(session, settings, connection)
@@ -52,9 +53,8 @@ async def run(settings: EngineSettings) -> None:
         bus.ship(start_tracing("engine", settings.site))
         await serve(bus, settings.site, queries, settings.job or SHARED_ENGINE)
         log.info("engine of %s is ready", settings.site)
-        on_cluster = is_cluster(settings.spec)
-        works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
-        tasks = [asyncio.create_task(work) for work in (*works, keep_sampling(queries.sample))]
+        works = (_exit_without_spark(session, on_cluster=on_cluster), keep_sampling(queries.sample))
+        tasks = [asyncio.create_task(work) for work in works]
         await stop.wait()
         await end(tasks)
         await queries.close()

@@ -23,7 +23,7 @@ def record(directory: Path, java_options: str) -> None:
     session = start_session(
         EngineSettings("none", spec, nats_url="", user="", password="", directory=directory)
     )
-    warm_up(session)
+    warm_up(session, read_ahead=False)
     gateway = SparkContext._gateway
     assert gateway is not None, "a session has one"
     java = gateway.proc

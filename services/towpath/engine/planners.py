@@ -10,7 +10,8 @@ interpreter. The engine reads the pipe, connects to the socket, and answers from
 The engine's own process is the right place. Everything is imported there, and all planners share one
 connection to the broker. A planner also reads a small micro-batch itself, which spares a Python worker. The
 planners end together with the engine's JVM, so that nothing can be left over or missing. Without the pipe, a
-launcher starts the real interpreter for a planner as well.
+launcher starts the real interpreter for a planner as well. The same way the engine stands in for Spark's
+daemons that look at sources, see `source_daemons`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ import threading
 from pathlib import Path
 from typing import IO, cast
 
-from pyspark.serializers import CPickleSerializer, SpecialLengths, UTF8Deserializer, read_int, write_int
+from pyspark.serializers import CPickleSerializer, SpecialLengths, UTF8Deserializer, write_int
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.types import StructType
 
+from towpath.engine.source_daemons import MODULES, listen, skip_spark_files
 from towpath.streams.source import StreamReader
 
 log = logging.getLogger(__name__)
@@ -46,11 +48,22 @@ BUFFER_BYTES = 8192
 
 _LAUNCHER = """\
 #!/bin/sh
-# The Python interpreter of the engine's Spark session. It starts no planner of a query: the engine plans
-# itself, and needs to know the socket on which Spark waits.
-if [ "$2" = {module} ] && [ -n "$PYTHON_WORKER_FACTORY_SOCK_PATH" ] && [ -p {pipe} ]; then
-    printf '%s\\n' "$PYTHON_WORKER_FACTORY_SOCK_PATH" > {pipe}
+# The Python interpreter of the engine's Spark session. It starts no planner of a query, and no daemon that
+# looks at sources: the engine does both itself.
+if [ -p {pipe} ] && [ "$2" = {module} ] && [ -n "$PYTHON_WORKER_FACTORY_SOCK_PATH" ]; then
+    # Spark waits on this socket.
+    printf '%s %s\\n' {module} "$PYTHON_WORKER_FACTORY_SOCK_PATH" > {pipe}
     exit
+fi
+if [ -p {pipe} ] && [ "$2" = pyspark.daemon ] && [ -n "$PYTHON_WORKER_FACTORY_SOCK_DIR" ]; then
+    case "$3" in {daemons})
+        # Spark connects to the socket that the daemon names, and ends the daemon by closing its input.
+        socket="$PYTHON_WORKER_FACTORY_SOCK_DIR/.$$.sock"
+        printf '%s %s\\n' "$3" "$socket" > {pipe}
+        until [ -S "$socket" ]; do sleep 0.01; done
+        printf "\\000\\000\\000\\\\$(printf %03o ${{#socket}})%s" "$socket"
+        exec cat > /dev/null
+    esac
 fi
 exec {interpreter} "$@"
 """
@@ -79,6 +92,7 @@ class Planners:
         self._descriptor = os.open(self._pipe, os.O_RDWR | os.O_CLOEXEC)
         script = _LAUNCHER.format(
             module=runner.__name__,
+            daemons="|".join(sorted(MODULES)),
             pipe=shlex.quote(str(self._pipe)),
             interpreter=shlex.quote(sys.executable),
         )
@@ -99,8 +113,12 @@ class Planners:
         assert self._descriptor is not None
         with os.fdopen(self._descriptor) as pipe:
             # `close` writes an empty line.
-            while path := pipe.readline().strip():
-                threading.Thread(target=_plan, args=(path,), name="planner", daemon=True).start()
+            while line := pipe.readline().strip():
+                module, _, path = line.partition(" ")
+                if module in MODULES:
+                    listen(module, Path(path))
+                else:
+                    threading.Thread(target=_plan, args=(path,), name="planner", daemon=True).start()
 
 
 def _plan(path: str) -> None:
@@ -125,14 +143,6 @@ def _converse(connection: socket.socket) -> None:
             runner.main(stream, stream)
     except (OSError, SystemExit):
         return  # Spark closed the socket, as it does when a query ends, or has got the error.
-
-
-def _skip_spark_files(stream: IO) -> None:
-    """Read past the files that Spark added for Python workers, because this process has its own path."""
-    text = UTF8Deserializer()
-    text.loads(stream)
-    for _ in range(read_int(stream)):
-        text.loads(stream)
 
 
 def _plan_and_read(
@@ -165,5 +175,5 @@ def _plan_and_read(
 # expects a process of its own, and begins by setting that up. It makes the process a worker, and it forgets
 # all accumulators of the driver. Neither must happen to the engine.
 runner.partitions_func = _plan_and_read
-runner.setup_spark_files = _skip_spark_files  # type: ignore[assignment]
+runner.setup_spark_files = skip_spark_files  # type: ignore[assignment]
 runner._accumulatorRegistry = {}  # type: ignore[attr-defined]

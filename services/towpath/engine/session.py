@@ -78,7 +78,7 @@ logger.resolver.level = error
 def start_session(settings: EngineSettings, python: str = sys.executable) -> SparkSession:
     """Start Spark, with `python` as the interpreter of its Python processes. Blocks for some seconds."""
     os.environ["PYSPARK_PYTHON"] = python
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = python
     directory = settings.directory
     scratch = directory / "scratch"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -110,8 +110,8 @@ def _java_options(settings: EngineSettings, log_configuration: Path) -> str:
     - Only the first compiler tier, because micro-batches are short and a site has few cores. Without the
       second tier, a micro-batch costs half the CPU time for the first minutes, and a session starts in 4.4
       instead of 7.7 CPU seconds.
-    - A code cache of 240 MB. With the first tier only it has 48 MB, which two jobs filled in two minutes. From
-      then on the JVM threw code away and compiled it again, for a third of its CPU time.
+    - A code cache of 240 MB. With the first tier only it has 48 MB, which two jobs filled in two minutes.
+      From then on the JVM threw code away and compiled it again, for a third of its CPU time.
     - Large stacks, because frames of the first tier are deeper. Spark searches the texts of a cluster's
       errors with recursion, which needs even larger ones.
     """
