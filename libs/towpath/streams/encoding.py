@@ -45,7 +45,7 @@ _MILLISECOND = 1000
 
 @dataclass(frozen=True)
 class Message:
-    """What the sink publishes."""
+    """A result or a rejected event, ready to be published."""
 
     identity: str
     """Message id, without the life of the output stream."""

@@ -35,7 +35,7 @@ _WHOLE = {VALUES: "string", KEY: "string", WINDOW: "string", COUNT: "long"}
 
 @dataclass(frozen=True)
 class Reading:
-    """What a plan wants to know of the events of one input."""
+    """The form in which a plan gets the events of one input."""
 
     fields: Mapping[str, str] | None
     """Field → type (`string`, `long`, `double`, `boolean`, `timestamp`); None for whole events."""

@@ -47,7 +47,7 @@ BACKLOG_FRESH_S = 1.0
 """Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
 
 READ_AHEAD_EVENTS = 5_000
-"""Whoever plans a micro-batch up to this size reads its events, too. That spares a Python worker, which costs
+"""The planner of a micro-batch up to this size reads its events, too. That spares a Python worker, which costs
 more than they do. A larger one would keep the other planners of the engine waiting."""
 
 FIRST_EVENTS = 5_000
@@ -89,7 +89,7 @@ class StreamSource(DataSource):
     - `wait_for_news` (`true`): planning may wait a little for the events of a micro-batch
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
-    - `read_ahead` (`true`): whoever plans a small micro-batch may read it, see `StreamReader.ahead`
+    - `read_ahead` (`true`): the planner of a small micro-batch may read it, see `StreamReader.ahead`
     - `job`: the job's name, for fault rules
 
     Options of ranges: `after` and `through`.

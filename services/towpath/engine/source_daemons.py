@@ -5,8 +5,8 @@ each of the three it starts a daemon, and each daemon forks workers: together 25
 time, idle from then on. Their code runs as well in the engine, which has imported all of it. The launcher
 stands in for the daemon, see `planners`.
 
-A daemon listens on a Unix socket. Whoever connects gets the number of a process, and then says what to do,
-again and again.
+A daemon listens on a Unix socket. A client that connects gets the number of a process, and then says what to
+do, again and again.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def skip_spark_files(stream: IO) -> None:
         text.loads(stream)
 
 
-# Workers expect a process of their own: they would make it a worker, and set its accumulators up anew. The
-# driver must keep its own, and these workers have no updates of accumulators to send.
+# Workers expect a process of their own: they would make it a worker, and replace its accumulators. The driver
+# must keep its own, and these workers have no updates of accumulators to send.
 for _name, _ours in {
     "setup_spark_files": skip_spark_files,
     "_accumulatorRegistry": {},
