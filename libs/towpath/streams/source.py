@@ -47,8 +47,8 @@ BACKLOG_FRESH_S = 1.0
 """Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
 
 READ_AHEAD_EVENTS = 5_000
-"""The planner of a micro-batch up to this size reads its events, too. That spares a Python worker, which costs
-more than they do. A larger one would keep the other planners of the engine waiting."""
+"""The planner of a micro-batch up to this size reads its events, too. That spares a Python worker, which
+costs more than they do. A larger one would keep the other planners of the engine waiting."""
 
 FIRST_EVENTS = 5_000
 """Bound of the first micro-batch of a stateful query after a start. It loads the state and starts workers;
