@@ -14,7 +14,7 @@ from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 def results_of(
     rows: DataFrame,
     values: Column | Sequence[Column] = (),
-    *,
+    *beside: Column,
     own_text: Column | None = None,
     count: Column | None = None,
     key: Column | None = None,
@@ -27,7 +27,7 @@ def results_of(
     """One result per row, which has the row's `serial`, `input` and `stored_at`.
 
     `values` are the members of the result's values, or one column with JSON objects as text. All others have
-    the names and meanings of the constants of `encoding`.
+    the names and meanings of the constants of `encoding`. What stands `beside` them is of no meaning.
     """
     if own_text is None:
         own_values = {encoding.VALUES: values if isinstance(values, Column) else struct_of(values)}
@@ -44,7 +44,7 @@ def results_of(
         encoding.IDENTITY: identity,
     }
     own = [name for name in (SERIAL, INPUT, STORED_AT) if name in rows.columns]
-    return rows.select(*own, *(part.alias(name) for name, part in parts.items() if part is not None))
+    return rows.select(*own, *beside, *(part.alias(name) for name, part in parts.items() if part is not None))
 
 
 def struct_of(members: Sequence[Column]) -> Column:

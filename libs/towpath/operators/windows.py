@@ -15,6 +15,7 @@ from towpath.streams.reading import SERIAL, STORED_AT
 
 _TIME = "event time"
 _WINDOW = "event window"
+_AGAIN = "serial again"
 
 
 def placing(operator: Window) -> list[str]:
@@ -34,15 +35,18 @@ def windows_of(typed: list[DataFrame], operator: Window) -> DataFrame:
         timed.where(is_new)
         .groupBy(_window(operator).alias(_WINDOW), *_keys(operator))
         .agg(
-            F.expr("count(1)").alias("count"),
             # The same for any number of inputs, because state outlives a change of the inputs.
             F.max(SERIAL).alias(SERIAL),
             F.max(STORED_AT).alias(STORED_AT),
+            F.expr("count(1)").alias("count"),
             *partials(operator),
         )
     )
+    # Spark keeps the aggregates in this order, unless it can merge the projection of results into the
+    # aggregation: then in the order in which results use them. It merges none that uses one of them twice.
+    twice = F.col(SERIAL).alias(_AGAIN)
     return results_of(
-        grouped, values_of(operator), closed=named(_WINDOW), count=F.col("count"), key=key_of(operator)
+        grouped, values_of(operator), twice, closed=named(_WINDOW), count=F.col("count"), key=key_of(operator)
     )
 
 

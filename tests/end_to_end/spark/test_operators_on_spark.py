@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -264,6 +265,21 @@ def test_window_when_all_aggregates_are_asked_then_they_are_right_and_nulls_do_n
     assert second.values == {"events": 1, "present": 0, "different": 0}
     assert 'job/1767225600000/1767225610000/{"k":"x"}' in outcome.ids
     assert outcome.reasons == ["field 'k': missing or null", "field 'at': missing or null"]
+
+
+@pytest.mark.parametrize("names", [["low", "high"], ["high", "low"], ["low"], ["events"]])
+def test_window_when_results_use_aggregates_in_any_order_then_its_state_has_one_layout(
+    session: SparkSession, names: list[str]
+) -> None:
+    functions = {"events": {"function": "count"}, "high": {"function": "max", "field": "v"},
+                 "low": {"function": "min", "field": "n"}}  # fmt: skip
+    plan = compiled(assignment(window(aggregates={n: functions[n] for n in names})), messages(session))
+
+    optimised = plan._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+
+    (aggregate,) = (line for line in optimised.splitlines() if "Aggregate [" in line)
+    kept = re.findall(r" AS (serial|stored_at|count|max v|min n)#", aggregate)
+    assert kept == ["serial", "stored_at", "count", *(n for n in ("max v", "min n") if n in kept)]
 
 
 def test_window_sums_when_events_come_in_any_order_then_every_digit_is_equal(session: SparkSession) -> None:
