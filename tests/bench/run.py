@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import cost
 import emulated_link
 import flow
 import general
@@ -40,7 +41,7 @@ from rich.console import Console
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        *(judging, ingest, windowed, flow, general, state, updown, observation),
+        *(judging, ingest, cost, windowed, flow, general, state, updown, observation),
         *(emulated_link, page_drawing, commands),
     )
 }

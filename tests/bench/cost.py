@@ -1,0 +1,118 @@
+"""What a micro-batch and an event cost a site, steadily, and what its processes hold of memory."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import psutil
+from benchmark import EDGE, Benchmark, Say, Scale
+from figures import Case, Measured, Target, Value, rounded
+from load_process import load
+from measured_mesh import MeasuredMesh, until
+from windowed import counting
+
+from towpath.contracts.operators import Clean, FieldRule, FieldType, Operator, Window
+from towpath.processes import find
+
+WARM_S, MEASURED_S = 60.0, 60.0
+FIRST_S = 60.0
+"""Time for a job's first micro-batches."""
+
+BATCH, THOUSAND, CORES, MEMORY = "CPU ms a batch", "CPU ms per 1,000 events", "cores", "PSS, MB"
+
+CLEAN = Clean(
+    fields={
+        "sensor": FieldRule(type=FieldType.STRING, pattern="s[0-9]+"),
+        "n": FieldRule(type=FieldType.LONG, minimum=0),
+        "value": FieldRule(type=FieldType.DOUBLE, minimum=-100, maximum=3000),
+        "at": FieldRule(type=FieldType.TIMESTAMP),
+    }
+)
+WINDOW: Window = counting(1.0)
+
+CASES: tuple[tuple[str, Operator, float, float, dict[str, Target]], ...] = (
+    ("windowed count, 20 events every 0.5 s", WINDOW, 40.0, 0.5, {BATCH: Target(at_most=190)}),
+    ("clean, 20 events every 0.5 s", CLEAN, 40.0, 0.5, {BATCH: Target(at_most=110)}),
+    ("windowed count, 1,000 events every second", WINDOW, 1_000.0, 1.0, {THOUSAND: Target(at_most=230)}),
+    ("windowed count, 5,000 events every second", WINDOW, 5_000.0, 1.0, {THOUSAND: Target(at_most=60)}),
+)
+
+
+async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """Run each job alone under its load: what its engine uses once the job has run for a while."""
+    assert mesh is not None
+    warm_s, seconds = (5.0, 10.0) if scale is Scale.QUICK else (WARM_S, MEASURED_S)
+    measured.notes.append(
+        f"CPU time of the engine with all of its processes over {seconds:.0f} s, from {warm_s:.0f} s after "
+        "the job's first micro-batch; memory at the end: of engine, agent and server"
+    )
+    measured.cases.append(Case("no job", {MEMORY: _memory_mb(mesh)}))
+    for name, operator, rate, trigger_s, targets in CASES:
+        say(name)
+        figures = await _cost(mesh, operator, rate, trigger_s, warm_s, seconds)
+        measured.cases.append(Case(name, figures, targets))
+
+
+async def _cost(
+    mesh: MeasuredMesh, operator: Operator, rate: float, trigger_s: float, warm_s: float, seconds: float
+) -> dict[str, Value]:
+    site = EDGE.name
+    start = await mesh.last_serial(site)
+    job = await mesh.job("cost", site, operator, after=start, trigger_s=trigger_s)
+
+    async def reached() -> tuple[int, int]:
+        status = await mesh.status(job)
+        return (0, 0) if status is None else (status.batch or 0, status.events)
+
+    async def begun() -> bool:
+        return (await reached())[0] > 1
+
+    async with load(mesh.load_spec(site, rate=rate)) as sending:
+        await until(begun, FIRST_S, f"the first micro-batches of {job.name}")
+        await asyncio.sleep(warm_s)
+        before, cpu_s = await reached(), _cpu_s(mesh)
+        await asyncio.sleep(seconds)
+        after, spent_s = await reached(), _cpu_s(mesh) - cpu_s
+        memory_mb = _memory_mb(mesh)
+        await sending.stop()
+    await mesh.remove(job)
+    batches, events = after[0] - before[0], after[1] - before[1]
+    return {
+        BATCH: rounded(1000 * spent_s / max(batches, 1)),
+        THOUSAND: rounded(1e6 * spent_s / max(events, 1)),
+        CORES: rounded(spent_s / seconds),
+        "events/s": rounded(events / seconds),
+        MEMORY: memory_mb,
+    }
+
+
+def _processes(mesh: MeasuredMesh, *roles: str) -> list[psutil.Process]:
+    """The site's processes of these roles, with all that they have started."""
+    found = []
+    for role in roles:
+        record = find(mesh.home.run, f"{EDGE.name}-{role}")
+        if record is not None:
+            process = psutil.Process(record.pid)
+            found += [process, *process.children(recursive=True)]
+    return found
+
+
+def _cpu_s(mesh: MeasuredMesh) -> float:
+    total = 0.0
+    for process in _processes(mesh, "engine"):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def _memory_mb(mesh: MeasuredMesh) -> int:
+    total = 0
+    for process in _processes(mesh, "engine", "agent", "nats"):
+        with suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total >> 20
+
+
+BENCHMARK = Benchmark("cost", "what a micro-batch, an event and a site cost", (EDGE,), measure)
