@@ -1,4 +1,4 @@
-"""What a micro-batch and an event cost a site, steadily, and what its processes hold of memory."""
+"""The cost of a micro-batch and of an event at a site, steadily, and the memory that its processes hold."""
 
 from __future__ import annotations
 

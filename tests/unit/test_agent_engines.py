@@ -135,11 +135,61 @@ async def test_own_engine_when_its_job_runs_then_is_there_and_when_it_leaves_the
     await trial.engines.start(trial.run, [])
     await trial.engines.run(alone("own"), NOWHERE)
     assert trial.clients["own"].asked == ["run own"]
-    assert trial.engines.names() == [SHARED_ENGINE, "own"]
+    assert trial.engines.names() == ["own"]
     assert trial.pid("own") is not None
     await trial.engines.drop("own")
-    assert (trial.engines.names(), trial.pid("own")) == ([SHARED_ENGINE], None)
+    assert (trial.engines.names(), trial.pid("own")) == ([], None)
     assert trial.clients[SHARED_ENGINE].asked == []
+
+
+async def test_shared_engine_when_there_is_no_job_then_waits_for_the_first(
+    trial: Trial,
+) -> None:
+    await trial.engines.start(trial.run, [])
+    assert (trial.engines.names(), trial.pid(), await trial.engines.queries()) == ([], None, {})
+    with pytest.raises(TowpathError, match="has no engine here"):
+        await trial.engines.halt(SHARED_ENGINE, SHARING.spec.name, 1.0)
+    await trial.engines.run(SHARING, NOWHERE)
+    assert trial.pid() is not None
+    assert trial.clients[SHARED_ENGINE].asked == [f"run {SHARING.spec.name}"]
+
+
+async def test_shared_engine_when_it_has_long_had_no_job_then_is_ended_and_the_next_job_starts_one(
+    trial: Trial,
+) -> None:
+    trial.engines._idle_s = 0.0
+    await trial.engines.run(SHARING, NOWHERE)
+    first = trial.pid()
+    await trial.engines.tidy({SHARING.spec.name: SHARING})
+    assert trial.pid() == first
+    await trial.engines.tidy({})
+    assert (trial.engines.names(), trial.pid()) == ([], None)
+    await trial.engines.tidy({SHARING.spec.name: SHARING})
+    assert trial.engines.names() == [SHARED_ENGINE]
+
+
+async def test_shared_engine_when_its_last_job_has_just_left_then_stays_warm(trial: Trial) -> None:
+    await trial.engines.run(SHARING, NOWHERE)
+    await trial.engines.tidy({})
+    assert trial.pid() is not None
+
+
+async def test_shared_engine_when_its_job_left_while_no_agent_ran_then_is_ended(trial: Trial) -> None:
+    launch(ChildSpec(engine_process("jfk"), SLEEP, trial.run / "left.log"), trial.run)
+    await trial.engines.start(trial.run, [])
+    assert trial.pid() is None
+
+
+async def test_shared_engine_when_a_job_is_expected_then_starts_and_a_broken_one_is_told(
+    trial: Trial,
+) -> None:
+    await trial.engines.expect(None)
+    assert trial.engines.names() == [SHARED_ENGINE]
+    await trial.supervisor.wait_ready(10)
+    trial.clients[SHARED_ENGINE].is_there = False
+    with pytest.raises(TowpathError, match="does not answer") as refused:
+        await trial.engines.expect(None)
+    assert refused.value.detail.code is ErrorCode.SITE_DOWN
 
 
 async def test_own_engine_when_its_limits_change_then_is_another_and_else_the_same(trial: Trial) -> None:
@@ -165,7 +215,7 @@ async def test_engines_when_the_agent_starts_then_are_those_of_its_jobs_and_no_o
 async def test_own_engine_when_it_does_not_start_then_the_job_is_told_why(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("towpath.agent.engines.OWN_READY_S", 0.3)
+    monkeypatch.setattr("towpath.agent.engines.READY_S", 0.3)
     trial.client("own").is_there = False
     with pytest.raises(TowpathError, match="the engine of own does not start") as refused:
         await trial.engines.run(alone("own"), NOWHERE)
@@ -173,7 +223,7 @@ async def test_own_engine_when_it_does_not_start_then_the_job_is_told_why(
 
 
 async def test_queries_when_one_engine_is_silent_then_the_others_are_told(trial: Trial) -> None:
-    await trial.engines.start(trial.run, [alone("own")])
+    await trial.engines.start(trial.run, [SHARING, alone("own")])
     await trial.supervisor.wait_ready(10)
     trial.clients["own"].is_there = False
     assert set(await trial.engines.queries()) == {SHARED_ENGINE}
@@ -182,7 +232,7 @@ async def test_queries_when_one_engine_is_silent_then_the_others_are_told(trial:
         await trial.engines.queries()
 
 
-async def test_check_when_a_job_may_never_be_started_then_no_engine_is(trial: Trial) -> None:
+async def test_check_when_a_job_may_never_be_started_then_the_shared_engine_does_it(trial: Trial) -> None:
     await trial.engines.start(trial.run, [])
     await trial.engines.check(alone("own"), NOWHERE)
     assert trial.clients[SHARED_ENGINE].asked == ["analyse own"]
@@ -227,6 +277,7 @@ async def test_jobs_when_the_wrong_engine_runs_one_then_it_is_halted_there_and_n
 ) -> None:
     jobs = await jobs_of(trial, alone("own"))
     await trial.clients[SHARED_ENGINE].run(alone("own"), NOWHERE)
+    await trial.engines.expect(None)
     await jobs._reconcile()
     assert trial.clients[SHARED_ENGINE].asked == ["run own", "halt own"]
     assert trial.clients["own"].asked == ["run own"]
@@ -235,7 +286,7 @@ async def test_jobs_when_the_wrong_engine_runs_one_then_it_is_halted_there_and_n
 async def test_engines_when_a_job_shares_one_by_now_then_its_own_is_ended(trial: Trial) -> None:
     await trial.engines.start(trial.run, [alone("own")])
     await trial.engines.tidy({"own": alone("own")})
-    assert trial.engines.names() == [SHARED_ENGINE, "own"]
+    assert trial.engines.names() == ["own"]
     sharing = alone("own")
     spec = sharing.spec.model_copy(update={"container": None})
     await trial.engines.tidy({"own": sharing.model_copy(update={"spec": spec})})

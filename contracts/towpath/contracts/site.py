@@ -65,10 +65,20 @@ class EngineKind(StrEnum):
     """Apache Spark, with threads of one process or a standalone cluster."""
 
 
+class EngineStart(StrEnum):
+    """When the engine of a site runs."""
+
+    WITH_JOBS = "with-jobs"
+    """From the first job on, until it has had none for five minutes: a site needs little without it."""
+    ALWAYS = "always"
+    """As long as the site does: its first job starts some seconds earlier."""
+
+
 class EngineSpec(Model):
-    """The engine of a site. Everything but `kind` is for Spark."""
+    """The engine of a site. Everything but `kind` and `start` is for Spark."""
 
     kind: EngineKind = EngineKind.SPARK
+    start: EngineStart = EngineStart.WITH_JOBS
     spark_master: str = "local[2]"
     """`local[N]`: N threads of the engine's process. `spark://host:port`: a standalone cluster, which needs
     the site's directory and the Python environment at the same paths on all its machines."""

@@ -46,6 +46,7 @@ from towpath.contracts.migration import (
     SetEpoch,
     ShipCheckpoint,
 )
+from towpath.contracts.site import EngineStart
 from towpath.contracts.site_commands import (
     CheckSpec,
     CloseOutput,
@@ -94,7 +95,8 @@ async def run(settings: AgentSettings) -> None:
             artefacts = SiteArtefacts(bus.connection, api_prefix(HUB_SCOPE), shelf)
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
-            engines = Engines(supervisor, containment, client, child, settings.site)
+            always = settings.access.spec.engine.start is EngineStart.ALWAYS
+            engines = Engines(supervisor, containment, client, child, settings.site, always=always)
             store = AssignmentStore(settings.home.jobs(settings.site), settings.engine.checkpoints)
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -22,8 +23,11 @@ from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
 
-OWN_READY_S = 50.0
-"""Time for a job's own engine to start. It takes five seconds on a quiet machine."""
+READY_S = 50.0
+"""Time for an engine to start. It takes seven seconds on a quiet machine."""
+
+IDLE_S = 300.0
+"""Time that the shared engine stays without a job. A job that comes back finds it warm."""
 
 LOOK_S = 0.1
 LEFTOVER_STOP_S = 3.0
@@ -41,8 +45,15 @@ class Engines:
         client: Callable[[str], EngineClient],
         child: Callable[[EngineClient, JobSpec | None], ChildSpec],
         site: str,
+        *,
+        always: bool = False,
+        idle_s: float = IDLE_S,
     ) -> None:
-        """`client` and `child` make the client and the process of an engine, by its name and by its job."""
+        """`client` and `child` make the client and the process of an engine, by its name and by its job.
+
+        `always`: the shared engine runs from the start. Else it starts with the first job, and ends when it
+        has had none for `idle_s` seconds.
+        """
         self._supervisor = supervisor
         self._containment = containment
         self._client = client
@@ -51,10 +62,15 @@ class Engines:
         self.shared = client(SHARED_ENGINE)
         self._own: dict[str, EngineClient] = {}
         self._starting = asyncio.Lock()
+        self._always = always
+        self._idle_s = idle_s
+        self._used_at = time.monotonic()
+        """The last time when a job needed the shared engine."""
 
     def names(self) -> list[str]:
         """Return the engines that run or must run."""
-        return [SHARED_ENGINE, *self._own]
+        shared = [SHARED_ENGINE] if self._supervisor.keeps(self._process(SHARED_ENGINE)) else []
+        return [*shared, *self._own]
 
     def is_starting(self, assignment: Assignment) -> bool:
         """True if the engine of the job has just started and no one can have asked it for anything."""
@@ -62,34 +78,44 @@ class Engines:
         return self._supervisor.keeps(name) and self._supervisor.is_starting(name)
 
     async def start(self, run: Path, assignments: Iterable[Assignment]) -> None:
-        """Keep the shared engine and those of present jobs running.
+        """Keep the engines of present jobs running.
 
-        An engine whose job left while no agent ran is ended. `run` is the directory of pid files.
+        An engine whose jobs left while no agent ran is ended. `run` is the directory of pid files.
         """
-        await self._supervisor.keep(self._child(self.shared, None))
+        if self._always:
+            await self._keep(None)
         for assignment in assignments:
             await self._keep(assignment.spec)
-        own = {self._process(job) for job in self._own}
+        kept = {self._process(name) for name in self.names()}
+        shared, own = self._process(SHARED_ENGINE), self._process("")
         for record in await asyncio.to_thread(listed, run):
-            if record.name.startswith(self._process("")) and record.name not in own:
+            is_engine = record.name == shared or record.name.startswith(own)
+            if is_engine and record.name not in kept:
                 # Its container may stay for a while if the daemon does not answer.
                 with contextlib.suppress(TowpathError):
                     await asyncio.to_thread(stop, run, record.name, grace_s=LEFTOVER_STOP_S)
 
-    async def ensure_image(self, wanted: JobContainer | None) -> None:
-        """Make sure that the engine of a job can be started. Raises `TowpathError`, see `Containment`."""
-        await self._containment.ensure_image(wanted)
+    async def expect(self, wanted: JobContainer | None) -> None:
+        """Make sure that a job can run here soon: its image is there, or the shared engine starts.
 
-    async def answers(self) -> bool:
-        """True if the shared engine answers."""
-        return await self.shared.answers()
+        Raises `TowpathError`, see `Containment`, or site down if the engine does not answer.
+        """
+        await self._containment.ensure_image(wanted)
+        if wanted is not None:
+            return
+        await self._keep(None)
+        name = self._process(SHARED_ENGINE)
+        if not self._supervisor.is_starting(name) and not await self.shared.answers():
+            raise TowpathError(
+                ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self._site
+            )
 
     async def queries(self, of: Assignment | None = None) -> Mapping[str, QueryList]:
         """Return engine → what it runs, for engines that answer. With `of`, ask only the engine of that job.
 
         Raises `TowpathError` when none answers.
         """
-        names = [engine_of(of)] if of is not None else self.names()
+        names = self.names() if of is None else [name for name in self.names() if name == engine_of(of)]
         asked = [name for name in names if name == SHARED_ENGINE or self._is_ready(name)]
         found = await asyncio.gather(*(self._of(name).queries() for name in asked), return_exceptions=True)
         answers: dict[str, QueryList] = {}
@@ -114,15 +140,16 @@ class Engines:
         await (await self._ready(assignment)).analyse(assignment, checkpoint)
 
     async def check(self, assignment: Assignment, checkpoint: Path) -> None:
-        """Compile a job that may never be started, without starting an engine for it.
+        """Compile a job that may never be started, without starting an engine of its own for it.
 
         The contents of an image of its own are not available then. The check ends with the image in that
         case.
         """
         wanted = assignment.spec.container
-        await self.ensure_image(wanted)
+        await self._containment.ensure_image(wanted)
         if wanted is None or wanted.image is None:
-            await self.shared.analyse(assignment, checkpoint)
+            await self._keep(None)
+            await (await self._answering(SHARED_ENGINE)).analyse(assignment, checkpoint)
 
     async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
         """Compute a range of events as one window, and publish nothing."""
@@ -130,7 +157,7 @@ class Engines:
 
     async def halt(self, engine: str, job: str, within_s: float) -> Paused:
         """Stop a job at a micro-batch boundary of its engine. Raises `TowpathError` (unknown job)."""
-        if engine != SHARED_ENGINE and engine not in self._own:
+        if engine not in self.names():
             raise TowpathError(ErrorCode.UNKNOWN_JOB, f"{job} has no engine here", field="job", value=job)
         return await self._of(engine).halt(job, within_s)
 
@@ -141,40 +168,52 @@ class Engines:
                 await self._supervisor.drop(self._process(job))
 
     async def tidy(self, assignments: Mapping[str, Assignment]) -> None:
-        """End engines of jobs that have left, or now share one."""
+        """End engines that no job needs any more; the shared one after a while."""
         for job in list(self._own):
             assignment = assignments.get(job)
             if assignment is None or assignment.spec.container is None:
                 await self.drop(job)
+        if any(engine_of(assignment) == SHARED_ENGINE for assignment in assignments.values()):
+            await self._keep(None)
+            return
+        async with self._starting:
+            if not self._always and time.monotonic() - self._used_at > self._idle_s:
+                await self._supervisor.drop(self._process(SHARED_ENGINE))
 
     async def _ready(self, assignment: Assignment) -> EngineClient:
         """Return a job's engine and start it if necessary. Raises `TowpathError` (site down) if it fails."""
-        name = engine_of(assignment)
-        if name == SHARED_ENGINE:
-            return self.shared
         await self._keep(assignment.spec)
+        return await self._answering(engine_of(assignment))
+
+    async def _answering(self, name: str) -> EngineClient:
+        """Wait until an engine has started. Raises `TowpathError` (site down) if it does not."""
 
         async def is_ready() -> bool:
             return self._is_ready(name)
 
         try:
-            await until(is_ready, OWN_READY_S, LOOK_S)
+            await until(is_ready, READY_S, LOOK_S)
         except NotInTime as error:
-            trouble = self._supervisor.trouble(self._process(name)) or f"not ready within {OWN_READY_S:g} s"
+            trouble = self._supervisor.trouble(self._process(name)) or f"not ready within {READY_S:g} s"
+            which = "engine" if name == SHARED_ENGINE else f"engine of {name}"
             raise TowpathError(
                 ErrorCode.SITE_DOWN,
-                f"the engine of {name} does not start: {trouble}",
-                field="job",
-                value=name,
+                f"the {which} does not start: {trouble}",
+                field="site",
+                value=self._site,
             ) from error
         return self._of(name)
 
-    async def _keep(self, spec: JobSpec) -> None:
-        if spec.container is None:
-            return
+    async def _keep(self, spec: JobSpec | None) -> None:
+        """Keep the engine of a job running; without a job, or if it has none of its own, the shared one."""
         async with self._starting:
-            client = self._own.setdefault(spec.name, self._client(spec.name))
-            await self._supervisor.keep(self._child(client, spec))
+            if spec is not None and spec.container is not None:
+                client = self._own.setdefault(spec.name, self._client(spec.name))
+                await self._supervisor.keep(self._child(client, spec))
+                return
+            self._used_at = time.monotonic()
+            if not self._supervisor.keeps(self._process(SHARED_ENGINE)):
+                await self._supervisor.keep(self._child(self.shared, None))
 
     def _of(self, engine: str) -> EngineClient:
         return self.shared if engine == SHARED_ENGINE else self._own[engine]

@@ -11,7 +11,7 @@ from towpath.agent.containment import Containment
 from towpath.agent.jobs import Jobs
 from towpath.brokers.binder import BrokerBinder
 from towpath.bus import Bus
-from towpath.contracts.site import ProcessStatus, SiteState, SiteStatus
+from towpath.contracts.site import EngineStart, ProcessStatus, SiteState, SiteStatus
 from towpath.mesh.names import engine_process
 from towpath.mesh.state import SiteAccess
 from towpath.processes import Supervisor
@@ -66,22 +66,28 @@ class Heartbeat:
 
     def status(self) -> SiteStatus:
         """Return the site's present status."""
-        ready = self.supervisor.is_ready(engine_process(self.site))
+        not_ready = self._not_ready()
         return SiteStatus(
             site=self.site,
-            state=SiteState.UP if ready else SiteState.STARTING,
+            state=SiteState.UP if not_ready is None else SiteState.STARTING,
             nats_url=self.access.nats_url,
             mqtt_host=self.access.mqtt_host,
             mqtt_port=self.access.mqtt_port,
             processes=self._processes,
             jobs=self.jobs.statuses(),
-            error=self._trouble() if ready else self._not_ready(),
+            error=self._trouble() if not_ready is None else not_ready,
         )
 
     def _trouble(self) -> str | None:
         """Return the reason why a site that is up does not work fully."""
         return self._uncontained or self.broker.trouble()
 
-    def _not_ready(self) -> str:
-        why = self.supervisor.trouble(engine_process(self.site)) or self._uncontained
+    def _not_ready(self) -> str | None:
+        """Return the reason why the site cannot run jobs. An engine that starts for one is no reason."""
+        engine = engine_process(self.site)
+        if not self.supervisor.keeps(engine) or self.supervisor.is_ready(engine):
+            return None
+        why = self.supervisor.trouble(engine) or self._uncontained
+        if why is None and self.access.spec.engine.start is EngineStart.WITH_JOBS:
+            return None
         return "the engine does not answer yet" + (f": {why}" if why else "")

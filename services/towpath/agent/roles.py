@@ -90,17 +90,10 @@ class Roles:
         if command.role is Role.SOURCE:
             self.jobs.get(command.job)
         else:
-            await self._check_engine(command)
+            # The engine may need seconds to start: it does while the state travels.
+            await self.jobs.engines.expect(command.container)
         await asyncio.to_thread(self.jobs.store.take_role, command.job, command.operation)
         return Done()
-
-    async def _check_engine(self, command: AssignRole) -> None:
-        """Make sure that the job can be launched here. Its image is checked now, and not at the launch."""
-        await self.jobs.engines.ensure_image(command.container)
-        if not await self.jobs.engines.answers():
-            raise TowpathError(
-                ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self.site
-            )
 
     async def _with_role(self, job: str, operation: str) -> None:
         """Raise `TowpathError` (not allowed) for a command of a migration that has ended here."""
