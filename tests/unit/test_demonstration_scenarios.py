@@ -9,13 +9,14 @@ import pytest
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.scenario import Scenario
 from towpath.lab.demonstration.faults.handover import HandoverOptions, slowed_scenario
-from towpath.lab.demonstration.report import DemonstrationReport, EvacuationReport
+from towpath.lab.demonstration.report import DemonstrationReport, EvacuationReport, Silences
 from towpath.lab.demonstration.scenario import (
     LEAVE_AT_S,
     DemonstrationOptions,
     leaving_scenario,
     moving_scenario,
 )
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import Judgement, MoveReport, SentLoad
 from towpath.lab.scenarios.checking import check_scenario
 from towpath.lab.scenarios.course import received
@@ -83,6 +84,21 @@ def run_report(**more: Any) -> RunReport:
         "all": Judgement(expected=5, results=4, lost=1, examples={"lost": ["c"], "late": ["d"]}),
     }
     return RunReport(scenario="s", loads=loads, verdicts=verdicts, **more)
+
+
+def came(*times: float) -> list[ReceivedResult]:
+    return [ReceivedResult(at, 1.0, "jfk") for at in times]
+
+
+def test_silences_when_a_job_moves_then_pauses_that_the_move_had_a_part_in_are_told_apart() -> None:
+    results = came(0.0, 0.1, 3.0, 6.0, 10.0, 15.0, 18.0, 22.0)
+    move = MoveReport(job="hourly", strategy="handover", begun_at=9.0, ended_at=14.0)
+    found = Silences.of(results, [move])
+    assert found == Silences(usual_s=3.0, moving_s=5.0, otherwise_s=4.0)
+    assert str(found) == (
+        "longest time without a result: 5.0 s during moves, 4.0 s otherwise (usually 3.0 s)"
+    )
+    assert Silences.of(came(0.0, 0.1), [move]) is None
 
 
 def test_report_when_several_jobs_were_judged_then_tells_their_sums() -> None:

@@ -115,7 +115,10 @@ def site_services() -> list[Service]:
 
 
 def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
-    """Return the names of the processes of a mesh with these settings and sites, without the supervisor."""
+    """Return the names of the processes that a mesh with these settings and sites may have.
+
+    The supervisor is not among them. An engine runs only where it is needed.
+    """
     running = [service for service in services().values() if service.runs(spec)]
     shared = [service.name for service in running if not service.one_per_site]
     at_sites = [service for service in running if service.one_per_site]

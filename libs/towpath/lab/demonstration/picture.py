@@ -57,7 +57,8 @@ def figure_of(outcome: Outcome, *, titled: bool = True) -> Figure:
 def _title(outcome: Outcome) -> str:
     moves, report = len(outcome.report.migrations), outcome.report
     times = f"{outcome.moving_job} moves {moves} times under load"
-    return f"{times}: {report.results:,} results, {report.in_three}"
+    verdict = f"{times}: {report.results:,} results, {report.in_three}"
+    return verdict if report.silences is None else f"{verdict}\n{report.silences}"
 
 
 def _colours(arrivals: Sequence[ReceivedResult]) -> dict[str, str]:

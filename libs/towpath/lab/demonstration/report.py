@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from towpath.contracts.message import Model
 from towpath.lab.demonstration.pipeline import LEAVING_JOB
 from towpath.lab.harness.journal import Entry, of
 from towpath.lab.harness.observer import ReceivedResult
@@ -14,6 +17,40 @@ from towpath.lab.harness.report import Findings, Judgement, MoveReport
 from towpath.lab.scenarios.course import received
 from towpath.lab.scenarios.playing import Played
 from towpath.lab.scenarios.report import RunReport
+
+GAP_S = 0.5
+"""Results of one micro-batch come closer together than that."""
+
+
+class Silences(Model):
+    """How long the moving job's subscriber waited for the next result, in seconds."""
+
+    usual_s: float
+    """The median pause between two micro-batches' results, while the job did not move."""
+    moving_s: float | None
+    """The longest pause of those that a migration had a part in."""
+    otherwise_s: float
+    """The longest of the others."""
+
+    @classmethod
+    def of(cls, results: Sequence[ReceivedResult], moves: Sequence[MoveReport]) -> Silences | None:
+        """Return the pauses between results; None if there were too few to tell."""
+        times = sorted(result.received_at for result in results)
+        pauses = [(a, b) for a, b in pairwise(times) if b - a >= GAP_S]
+        spans = [(move.begun_at, move.ended_at) for move in moves if move.begun_at and move.ended_at]
+        moving = [b - a for a, b in pauses if any(a < ended and b > begun for begun, ended in spans)]
+        others = [b - a for a, b in pauses if not any(a < ended and b > begun for begun, ended in spans)]
+        if not others:
+            return None
+        longest = round(max(moving), 2) if moving else None
+        return cls(usual_s=round(median(others), 2), moving_s=longest, otherwise_s=round(max(others), 2))
+
+    def __str__(self) -> str:
+        moving = "none" if self.moving_s is None else f"{self.moving_s:.1f} s"
+        return (
+            f"longest time without a result: {moving} during moves, {self.otherwise_s:.1f} s otherwise "
+            f"(usually {self.usual_s:.1f} s)"
+        )
 
 
 class DemonstrationReport(Findings):
@@ -31,6 +68,8 @@ class DemonstrationReport(Findings):
     latency_p50_s: float | None
     """Of cleaned events: from the site's broker to the subscriber."""
     latency_p99_s: float | None
+    silences: Silences | None = None
+    """Of the job that moves."""
     seconds: float
     """Of the whole run, start and stop of the mesh included."""
     migrations: list[MoveReport]
@@ -43,8 +82,10 @@ class DemonstrationReport(Findings):
         return self.exact and self.results > 0 and not self.problems
 
     @classmethod
-    def of(cls, run: RunReport, passing: Sequence[ReceivedResult]) -> DemonstrationReport:
-        """Return the report of a run. `passing` are the cleaned events as they came."""
+    def of(
+        cls, run: RunReport, passing: Sequence[ReceivedResult], moving: Sequence[ReceivedResult] = ()
+    ) -> DemonstrationReport:
+        """Return the report of a run: of the cleaned events as they came, and the moving job's results."""
         judged = Judgement.together(run.verdicts.values())
         events = sum(load.sent for load in run.loads)
         seconds = max((load.seconds for load in run.loads), default=0.0)
@@ -55,6 +96,7 @@ class DemonstrationReport(Findings):
             expected_results=judged.expected,
             latency_p50_s=_percentile(latencies, 50),
             latency_p99_s=_percentile(latencies, 99),
+            silences=Silences.of(moving, run.migrations),
             seconds=run.seconds,
             migrations=run.migrations,
             problems=run.problems,

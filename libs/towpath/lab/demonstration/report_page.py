@@ -68,7 +68,8 @@ def _picture(outcome: Outcome) -> Element:
     moving_job = outcome.moving_job
     with plt.rc_context(STYLE):
         figure = figure_of(outcome, titled=False)
-        told = " ".join([_latency(outcome.report), *_moves(outcome.report)])
+        silences = [] if outcome.report.silences is None else [f"The {outcome.report.silences}."]
+        told = " ".join([_latency(outcome.report), *_moves(outcome.report), *silences])
         caption = f"Shaded: while {moving_job} moved. {told}"
         alt = f"Throughput and latency of {moving_job}, and throughput of the jobs before it. {told}"
         drawing = illustration(figure, "run", alt=alt, caption=caption)

@@ -43,7 +43,7 @@ async def demonstrate(
     played = await play_described(stage, scenario, output, say=say, put_back=put_back)
     moving = received(played.lines, options.moving_job)
     passing = received(played.lines, *options.cleaning_jobs)
-    report = DemonstrationReport.of(played.report, passing)
+    report = DemonstrationReport.of(played.report, passing, moving)
     operations = [move.operation for move in report.migrations if move.operation is not None]
     moves = [await migration_facts(stage.bus, operation) for operation in operations]
     return Outcome(report, played, options.moving_job, moving, passing, moves)

@@ -20,6 +20,7 @@ from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
+from towpath.mesh.names import is_engine_process
 from towpath.mesh.service_table import processes_of
 from towpath.mesh.state import MeshState
 from towpath.processes import find
@@ -116,10 +117,15 @@ class Stage:
         return self.emulation.away if self.emulation else set()
 
     def not_running(self) -> list[str]:
-        """Return the processes that should run here and do not. Blocks."""
+        """Return the processes that should run here and do not. Blocks.
+
+        Engines run where jobs are. Their sites say how they are.
+        """
         if self.home.own_commands.exists():
-            return []  # Processes in containers cannot be seen from here. Their sites say how they are.
-        names = processes_of(self.mesh.spec, self.mesh.sites)
+            return []  # Nor can processes in containers be seen from here.
+        names = [
+            name for name in processes_of(self.mesh.spec, self.mesh.sites) if not is_engine_process(name)
+        ]
         return [name for name in names if find(self.home.run, name) is None]
 
 

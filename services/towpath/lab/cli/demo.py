@@ -80,6 +80,7 @@ def _facts(report: DemonstrationReport) -> list[Fact]:
         ("out of order", str(report.out_of_order)),
         ("latency", f"median {report.latency_p50_s} s, 99th percentile {report.latency_p99_s} s"),
         *((move.way, move.costs) for move in report.migrations),
+        *([] if report.silences is None else [("the moved job", str(report.silences))]),
         ("run", f"{report.seconds:.0f} s"),
         *report.example_rows(),
         *(("not as expected", problem) for problem in report.problems),
