@@ -24,7 +24,7 @@ from towpath.contracts.fault_commands import DEFAULT_LEASE_S, ListRules, LoadRul
 from towpath.contracts.faults import Rule, RuleSet
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
-from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
+from towpath.contracts.site import EngineSpec, EngineStart, FaultSettings, MeshSpec, SiteSpec
 from towpath.lab.guard.process import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("mesh"))
-    engine = EngineSpec(memory="640m", state_memory_mb=64)
+    engine = EngineSpec(start=EngineStart.ALWAYS, memory="640m", state_memory_mb=64)
     sites = [SiteSpec(name=SITE, engine=engine)]
     lifecycle.up(home, MeshSpec(sites=sites, emulate_links=True, faults=FaultSettings(enabled=True)))
     try:

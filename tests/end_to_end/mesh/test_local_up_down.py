@@ -13,6 +13,7 @@ import pytest
 
 from running.command_line import UP_S
 from running.waiting import until
+from towpath.contracts.site import EngineSpec, EngineStart, MeshSpec
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import down, processes, up
 from towpath.mesh.names import SUPERVISOR
@@ -45,14 +46,21 @@ def home(tmp_path: Path) -> Iterator[Home]:
     down(Home(tmp_path / "mesh"))
 
 
+def with_engines(sites: str) -> MeshSpec:
+    """Settings of a mesh whose engines run without jobs, too."""
+    spec = spec_of_sites(sites)
+    engine = EngineSpec(start=EngineStart.ALWAYS)
+    return spec.model_copy(update={"sites": [s.model_copy(update={"engine": engine}) for s in spec.sites]})
+
+
 def test_mesh_when_its_supervisor_was_killed_then_goes_on_and_grows_and_down_ends_it_all(home: Home) -> None:
-    up(home, spec_of_sites("jfk"))
+    up(home, with_engines("jfk"))
     until(lambda: SHARED | of_site("jfk") <= running(home).keys(), UP_S)
 
     before = running(home)
     os.kill(before[SUPERVISOR], signal.SIGKILL)
     until(lambda: find(home.run, SUPERVISOR) is None)
-    up(home, spec_of_sites("jfk,lga"))
+    up(home, with_engines("jfk,lga"))
     until(lambda: SHARED | of_site("jfk") | of_site("lga") <= running(home).keys(), UP_S)
     after = running(home)
     adopted = ("coordinator", "jfk-agent", "jfk-nats")  # Hub and Redis restart: they learn of the site.
