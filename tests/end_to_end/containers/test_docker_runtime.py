@@ -44,6 +44,7 @@ CONFIGURATION = """
 [[sites]]
 name = "jfk"
 [sites.engine]
+start = "always"
 memory = "512m"
 spark_master = "local[1]"
 [sites.container]
