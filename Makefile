@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-fog drill campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog drill campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'

@@ -63,7 +63,7 @@ class DemonstrationOptions:
     strategy: StrategyName = StrategyName.AUTO
     move_at: tuple[float, ...] = (0.5, 0.8)
     """Shares of the replay at which the job moves: to the cloud, and back."""
-    trigger_s: float = 2.0
+    trigger_s: float = 3.0
     """Ten jobs share two cores, and a micro-batch costs 0.06 to 0.15 core seconds however small it is."""
 
     @property
