@@ -23,7 +23,7 @@ GAP_S = 0.5
 
 
 class Silences(Model):
-    """How long the moving job's subscriber waited for the next result, in seconds."""
+    """The waits of the moving job's subscriber for the next result, in seconds."""
 
     usual_s: float
     """The median pause between two micro-batches' results, while the job did not move."""
