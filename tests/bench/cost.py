@@ -87,14 +87,14 @@ async def _cost(
     }
 
 
-def _processes(mesh: MeasuredMesh, *roles: str) -> list[psutil.Process]:
-    """The site's processes of these roles, with all that they have started."""
-    found = []
+def _processes(mesh: MeasuredMesh, *roles: str) -> set[psutil.Process]:
+    """The site's processes of these roles, with all that they have started: agents start the others."""
+    found: set[psutil.Process] = set()
     for role in roles:
         record = find(mesh.home.run, f"{EDGE.name}-{role}")
         if record is not None:
             process = psutil.Process(record.pid)
-            found += [process, *process.children(recursive=True)]
+            found |= {process, *process.children(recursive=True)}
     return found
 
 
