@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from towpath.streams.event_times import micros_of, times_of
 from towpath.streams.reading import REASON, Reading
 from towpath.streams.typed_events import TypedEvents
 
@@ -23,6 +24,19 @@ windows = st.none() | values | st.fixed_dictionaries({}, optional={"start": valu
 envelopes = st.fixed_dictionaries(
     {}, optional={"values": members | values, "key": members | values, "window": windows, "count": values}
 )
+
+
+time_texts = st.from_regex(
+    r"[0-9]{4}-[01][0-9]-[0-3]?[0-9]([T ]([0-2]?[0-9](:[0-6]?[0-9](:[0-6]?[0-9](\.[0-9]{0,7})?)?)?)?)?"
+    r" ?(Z|UTC|[+-][0-2]?[0-9](:?[0-5][0-9])?)?",
+    fullmatch=True,
+)
+
+
+@given(st.lists(st.none() | time_texts, max_size=3))
+def test_times_when_read_together_then_each_is_as_if_it_were_read_alone(texts: list[str | None]) -> None:
+    alone = [None if text is None else micros_of(text) for text in texts]
+    assert times_of(texts).cast("int64").to_pylist() == alone
 
 
 @given(st.booleans(), st.lists(members | envelopes | values, max_size=4))

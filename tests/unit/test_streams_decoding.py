@@ -102,6 +102,7 @@ def test_typed_event_of_a_job_when_looked_up_then_values_come_before_key_and_env
         {**ENVELOPE, "key": {"carrier": 5}},
         {"values": {}, "window": {"end": 5}},
         {"values": []},
+        b'{"values":{},"job":"\xff"}',
     )
     found = [[row[name] for name in fields] for row in rows[:3]]
     assert found == [[1.5, "AA", 12, AT], [None, "UA", 3, None], [1.5, "AA", 12, None]]
@@ -109,6 +110,7 @@ def test_typed_event_of_a_job_when_looked_up_then_values_come_before_key_and_env
         "field 'carrier': expected a string, got 5",
         "field 'window_end': expected an ISO 8601 time, got 5",
         "field 'values': expected an object, as in every job's result",
+        "not UTF-8",
     ]
 
 
@@ -145,7 +147,7 @@ def test_whole_event_when_it_is_a_result_then_its_parts_are_unchanged() -> None:
     ("text", "seconds"),
     [
         ("2026-01-01", 0.0),
-        ("2026-01-01T", 0.0),
+        ("2026-01-01 10", 36_000.0),
         ("2026-01-01 1:2", 3720.0),
         ("2026-01-01T00:00:05", 5.0),
         ("2026-01-01T00:00:05.1234567Z", 5.123456),
@@ -163,8 +165,23 @@ def test_time_when_it_is_iso_8601_then_is_read_as_spark_casts_it(text: str, seco
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "12:30", "2026", "2026-13-01", "2026-01-01T25:00", "2026-01-01T00:00:00Nowhere"]
+    "text",
+    [
+        "",
+        "soon",
+        "12:30",
+        "2026",
+        "2026-13-01",
+        "2026-01-01T",
+        "2026-01-01T25:00",
+        "2026-01-01T10Z",
+        "2026-01-01T10:20Z",
+        "2026-01-01Z",
+        "2026-01-01T00:00:00Nowhere",
+        "2026-01-01T00:00:00+19:00",
+    ],
 )
 def test_time_when_it_is_none_then_is_null(text: str) -> None:
     assert micros_of(text) is None
     assert times_of([text, "2026-01-01"]).null_count == 1
+    assert times_of([text]).null_count == 1

@@ -70,12 +70,14 @@ class TypedEvents(EventDecoder):
             name: (_time if kind.column is TIMESTAMP else msgspec.json.Decoder(kind.decoded).decode)
             for name, kind in self._fields.items()
         }
-        self._members = self._struct("Members", list(self._fields))
+        # Attributes have names of their own, because a field may be called like a keyword.
+        by_name = dict(zip(self._attributes, self._fields, strict=True))
+        members = [
+            (attribute, self._fields[name].decoded | None, None) for attribute, name in by_name.items()
+        ]
+        self._members = msgspec.defstruct("Members", members, rename=by_name, gc=False)
         self._empty = self._members()
-        if reading.from_device:
-            self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._members).decode
-        else:
-            self._decode = msgspec.json.Decoder(self._envelope()).decode
+        self._decode = self._decoder()
 
     def columns(self, events: Sequence[bytes], reasons: dict[int, str]) -> list[pa.Array]:
         """Return a column for each field."""
@@ -106,17 +108,16 @@ class TypedEvents(EventDecoder):
             ]
         for n in reasons:
             rows[n] = self._empty
-        return rows if self.reading.from_device else [self._looked_up(row) for row in rows]
+        return rows
 
     def _row(self, event: bytes, place: int, reasons: dict[int, str]) -> Any:
         try:
-            row = self._decode(event)
+            return self._decode(event)
         except MALFORMED:
             members, reason = self._judged(event)
             if reason is not None:
                 reasons[place] = reason
             return members
-        return row if self.reading.from_device else self._looked_up(row)
 
     def _miss(self, columns: list[pa.Array], reasons: dict[int, str]) -> None:
         """Reject events that lack a required field."""
@@ -154,15 +155,12 @@ class TypedEvents(EventDecoder):
             return self._empty, NOT_AN_OBJECT
         return self._members(**members), None
 
-    def _struct(self, title: str, names: list[str]) -> Any:
-        """Make a struct of these fields. Its attributes have names of their own: a field may be a keyword."""
-        attributes = {name: attribute for name, attribute in zip(self._fields, self._attributes, strict=True)}
-        return msgspec.defstruct(
-            title,
-            [(attributes[name], self._fields[name].decoded | None, None) for name in names],
-            rename={attributes[name]: name for name in names},
-            gc=False,
-        )
+    def _decoder(self) -> Callable[[bytes], Any]:
+        """Return the function that decodes an event to its members."""
+        if self.reading.from_device:
+            return msgspec.json.Decoder(self._members).decode
+        opened = msgspec.json.Decoder(self._envelope()).decode
+        return lambda event: self._looked_up(opened(event))
 
     def _envelope(self) -> Any:
         """Make a struct of an upstream result, with the members that declared fields may come from."""
