@@ -60,7 +60,9 @@ if [ -p {pipe} ] && [ "$2" = pyspark.daemon ] && [ -n "$PYTHON_WORKER_FACTORY_SO
         # Spark connects to the socket that the daemon names, and ends the daemon by closing its input.
         socket="$PYTHON_WORKER_FACTORY_SOCK_DIR/.$$.sock"
         printf '%s %s\\n' "$3" "$socket" > {pipe}
-        until [ -S "$socket" ]; do sleep 0.01; done
+        until [ -S "$socket" ]; do
+            [ -p {pipe} ] && kill -0 "$PPID" && sleep 0.01 || exit 1
+        done
         printf "\\000\\000\\000\\\\$(printf %03o ${{#socket}})%s" "$socket"
         exec cat > /dev/null
     esac

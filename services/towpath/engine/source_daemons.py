@@ -12,7 +12,6 @@ do, again and again.
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import socket
 import threading
@@ -22,8 +21,6 @@ from typing import IO, Any, cast
 from pyspark.serializers import UTF8Deserializer, read_int, write_int
 from pyspark.sql.worker import utils
 
-log = logging.getLogger(__name__)
-
 MODULES = frozenset(
     f"pyspark.sql.worker.{name}"
     for name in ("lookup_data_sources", "create_data_source", "plan_data_source_read")
@@ -31,14 +28,17 @@ MODULES = frozenset(
 """The modules of Spark's workers that the engine runs itself. None of them runs code of users."""
 
 BUFFER_BYTES = 64 * 1024
+"""Buffer of one worker, in each direction, as Spark's own workers have it."""
 
 
 def listen(module: str, path: Path) -> None:
     """Serve as the daemon of a module's workers, until the engine ends. Returns once Spark can connect."""
     server = socket.socket(socket.AF_UNIX)
-    server.bind(str(path))
-    path.chmod(0o600)
+    unready = path.with_suffix(".unready")
+    server.bind(str(unready))
+    unready.chmod(0o600)
     server.listen()
+    unready.rename(path)  # The launcher names the socket to Spark as soon as it sees it.
     threading.Thread(target=_accept, args=(module, server), name=f"daemon of {module}", daemon=True).start()
 
 
