@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Mapping
 
-import psutil
 from benchmark import EDGE, Benchmark, Say, Scale
+from compositions_usage import KINDS, Usage, usage_of
 from figures import Case, Measured, Target, Value, rounded
 from load_process import load
 from measured_mesh import MeasuredMesh, until
 from windowed import counting
 
 from towpath.contracts.operators import Clean, FieldRule, FieldType, Operator, Window
-from towpath.processes import find
+
+ENGINE = "engine"
 
 WARM_S, MEASURED_S = 60.0, 60.0
 FIRST_S = 60.0
@@ -47,7 +48,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
         f"CPU time of the engine with all of its processes over {seconds:.0f} s, from {warm_s:.0f} s after "
         "the job's first micro-batch; memory at the end: of engine, agent and server"
     )
-    measured.cases.append(Case("no job", {MEMORY: _memory_mb(mesh)}))
+    measured.cases.append(Case("no job", {MEMORY: _memory_mb(await usage_of(mesh))}))
     for name, operator, rate, trigger_s, targets in CASES:
         say(name)
         figures = await _cost(mesh, operator, rate, trigger_s, warm_s, seconds)
@@ -71,48 +72,25 @@ async def _cost(
     async with load(mesh.load_spec(site, rate=rate)) as sending:
         await until(begun, FIRST_S, f"the first micro-batches of {job.name}")
         await asyncio.sleep(warm_s)
-        before, cpu_s = await reached(), _cpu_s(mesh)
+        before, used = await reached(), await usage_of(mesh)
         await asyncio.sleep(seconds)
-        after, spent_s = await reached(), _cpu_s(mesh) - cpu_s
-        memory_mb = _memory_mb(mesh)
+        after, usage = await reached(), await usage_of(mesh)
         await sending.stop()
     await mesh.remove(job)
+    spent_s = usage[ENGINE].cpu_s - used[ENGINE].cpu_s
     batches, events = after[0] - before[0], after[1] - before[1]
     return {
         BATCH: rounded(1000 * spent_s / max(batches, 1)),
         THOUSAND: rounded(1e6 * spent_s / max(events, 1)),
         CORES: rounded(spent_s / seconds),
         "events/s": rounded(events / seconds),
-        MEMORY: memory_mb,
+        MEMORY: _memory_mb(usage),
     }
 
 
-def _processes(mesh: MeasuredMesh, *roles: str) -> set[psutil.Process]:
-    """The site's processes of these roles, with all that they have started: agents start the others."""
-    found: set[psutil.Process] = set()
-    for role in roles:
-        record = find(mesh.home.run, f"{EDGE.name}-{role}")
-        if record is not None:
-            process = psutil.Process(record.pid)
-            found |= {process, *process.children(recursive=True)}
-    return found
-
-
-def _cpu_s(mesh: MeasuredMesh) -> float:
-    total = 0.0
-    for process in _processes(mesh, "engine"):
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            total += times.user + times.system
-    return total
-
-
-def _memory_mb(mesh: MeasuredMesh) -> int:
-    total = 0
-    for process in _processes(mesh, "engine", "agent", "nats"):
-        with suppress(psutil.Error):
-            total += process.memory_full_info().pss
-    return total >> 20
+def _memory_mb(usage: Mapping[str, Usage]) -> float | None:
+    """The memory of a site's processes; pages that they share count once."""
+    return rounded(sum(usage[kind].proportional_mb for kind in KINDS if kind in usage))
 
 
 BENCHMARK = Benchmark("cost", "what a micro-batch, an event and a site cost", (EDGE,), measure)
