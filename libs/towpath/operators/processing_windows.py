@@ -1,8 +1,8 @@
 """Plan processing-time windows: aggregates per key of the events that one micro-batch finds.
 
 The streaming plan only reads the events, and keeps no state. `MicroBatchWindow` groups the rows of one
-micro-batch as an ordinary batch query. So the same code can compute the window of
-a range of serial numbers again later.
+micro-batch as an ordinary batch query. So the same code can compute the window of a range of serial numbers
+again later.
 """
 
 from __future__ import annotations

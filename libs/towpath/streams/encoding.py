@@ -181,10 +181,10 @@ class MessageEncoder:
         if CLOSED in columns:
             bounds = members(columns[CLOSED])
             parts = [_milliseconds(bounds["start"]), _milliseconds(bounds["end"])]
-            return self._from_data(parts, columns.get(KEY), count)
+            return self._from_data(parts, columns.get(KEY))
         if AFTER in columns:
             parts = [[PROCESSED_MARK] * count, columns[AFTER].to_pylist(), columns[THROUGH].to_pylist()]
-            return self._from_data(parts, columns.get(KEY), count)
+            return self._from_data(parts, columns.get(KEY))
         positions = columns[INPUT].to_pylist() if INPUT in columns else [0] * count
         of_event = [
             _joined(self.job, self.codes[position], serial)
@@ -205,13 +205,13 @@ class MessageEncoder:
             for event, identity in zip(of_event, identities, strict=True)
         ]
 
-    def _from_data(self, parts: Sequence[Sequence[Any]], key: pa.Array | None, count: int) -> list[str]:
+    def _from_data(self, parts: Sequence[Sequence[Any]], key: pa.Array | None) -> list[str]:
         """Return ids made of these parts and the key."""
         if key is not None:
             names = [_encode(name).decode() for name in members(key)]
             rows = zip(*_id_columns(key).values(), strict=True)
             pairs = [[f"{n}:{_id_value(v)}" for n, v in zip(names, row, strict=True)] for row in rows]
-            parts = [*parts, ["{" + ",".join(members) + "}" for members in pairs]]
+            parts = [*parts, ["{" + ",".join(row) + "}" for row in pairs]]
         return [self._digested(_joined(self.job, *row)) for row in zip(*parts, strict=True)]
 
     def _digested(self, plain: str) -> str:
@@ -263,6 +263,6 @@ def _id_value(value: Any) -> str:
 def _java_digits(number: float) -> str:
     """Return a double as Java writes it, which has made ids from the beginning: 1.0E7, not 10000000.0."""
     if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return format(Decimal(repr(number)), "f") if "e" in repr(number) else repr(number)
+        return repr(number)
     digits, exponent = format(Decimal(repr(number)).normalize(), "e").lower().split("e")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

@@ -26,6 +26,7 @@ from towpath.streams.reading import Reading
 from towpath.streams.source import SerialRange, StreamReader, StreamSource
 
 EVENTS = 20
+"""Made-up events: one small micro-batch."""
 
 
 def warm_up(session: SparkSession, *, read_ahead: bool) -> None:

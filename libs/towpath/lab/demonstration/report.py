@@ -38,8 +38,10 @@ class Silences(Model):
         times = sorted(result.received_at for result in results)
         pauses = [(a, b) for a, b in pairwise(times) if b - a >= GAP_S]
         spans = [(move.begun_at, move.ended_at) for move in moves if move.begun_at and move.ended_at]
-        moving = [b - a for a, b in pauses if any(a < ended and b > begun for begun, ended in spans)]
-        others = [b - a for a, b in pauses if not any(a < ended and b > begun for begun, ended in spans)]
+        moving, others = [], []
+        for a, b in pauses:
+            is_moving = any(a < ended and b > begun for begun, ended in spans)
+            (moving if is_moving else others).append(b - a)
         if not others:
             return None
         longest = round(max(moving), 2) if moving else None
