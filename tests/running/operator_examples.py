@@ -31,6 +31,28 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "aggregates": AGGREGATES,
     },
     "processing_window": {"fields": FIELDS, "size_s": 5, "key": ["carrier"], "aggregates": AGGREGATES},
+    "chain": {
+        "steps": [
+            {
+                "kind": "clean",
+                "fields": {
+                    "carrier": {"type": "string"},
+                    "delay": {"type": "double", "minimum": -60},
+                    "departed_at": {"type": "timestamp"},
+                },
+            },
+            {"kind": "filter", "name": "late", "fields": FIELDS, "where": "delay > -5"},
+            {
+                "kind": "window",
+                "fields": FIELDS,
+                "size_s": 60,
+                "event_time": "departed_at",
+                "watermark_s": 5,
+                "key": ["carrier"],
+                "aggregates": AGGREGATES,
+            },
+        ]
+    },
     "python": {
         "fields": FIELDS,
         "entry": "own_code:run",

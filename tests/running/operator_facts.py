@@ -15,7 +15,7 @@ from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.operators import FieldType, Filter, Operator
-from towpath.operators.kind import PACKAGE, OperatorKind, kind_of
+from towpath.operators.kind import PACKAGE, OperatorKind, keeps_state, kind_of
 from towpath.protocols.choice import choose
 
 FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -70,8 +70,8 @@ def check_state(kind: OperatorKind[Any], operator: Operator) -> None:
     """State survives what does not concern the computation; what keeps none survives everything."""
     assert is_state_compatible(job(operator), job(operator, trigger_s=7.0, max_events_per_batch=5))
     stateless = Filter(fields={"a": FieldType.LONG}, where="a > 0")
-    assert is_state_compatible(job(operator), job(stateless)) is not kind.stateful
-    assert kind.stateful or not kind.watermarked
+    assert is_state_compatible(job(operator), job(stateless)) is not keeps_state(operator)
+    assert keeps_state(operator) or not kind.watermarked(operator)
 
 
 def check_batches(kind: OperatorKind[Any], operator: Operator) -> None:
@@ -79,7 +79,7 @@ def check_batches(kind: OperatorKind[Any], operator: Operator) -> None:
     asks = kind.batch_s(operator) is not None or kind.batch_events(operator) is not None
     assert kind.covers_batches or not asks
     if kind.covers_batches:
-        assert not kind.stateful
+        assert not keeps_state(operator)
         assert kind.nondeterminism(operator) is not None
 
 
@@ -87,7 +87,7 @@ def check_strategies(kind: OperatorKind[Any], operator: Operator) -> None:
     """`auto` runs a job at two sites at once only where both publish the same, or a monitor joins them."""
     chosen, reason = choose(job(operator), StrategyName.AUTO)
     assert reason
-    assert not (kind.stateful and chosen.loses_state)
+    assert not (keeps_state(operator) and chosen.loses_state)
     if kind.covers_batches:
         assert chosen.name == StrategyName.PARALLEL
     elif kind.nondeterminism(operator) is not None:

@@ -35,6 +35,12 @@ EMBEDDED = '{"a":1},"b":{}'
 READ = ["Project", "Filter", "CollectMetrics"]
 """Nodes of every plan, from its end to its source: results, then events that fit, apart from the others."""
 NODES: dict[str, list[str]] = {
+    "chain": [
+        *("Project", "Aggregate"),
+        *("Project", "Filter", "CollectMetrics"),
+        *("Project", "Filter", "CollectMetrics"),
+        *("Project", "Filter", "CollectMetrics", "Project"),
+    ],
     "clean": [*READ, "Project"],
     "filter": READ,
     "forward": READ,
@@ -92,7 +98,7 @@ def check_fields(kind: OperatorKind[Any], operator: Operator, result: Result) ->
 
 def check_cuts(session: SparkSession, kind: OperatorKind[Any], operator: Operator) -> None:
     """Without state, and if results are the same in every run, they do not depend on how events are cut."""
-    if kind.stateful or kind.nondeterminism(operator) is not None:
+    if kind.state(operator) is not None or kind.nondeterminism(operator) is not None:
         return
     events = messages(session, *EVENTS)
     whole = computed(assigned(operator), events)
@@ -108,8 +114,8 @@ def check_streaming_plan(session: SparkSession, kind: OperatorKind[Any], operato
     stream = ticks.selectExpr("value AS serial", "timestamp AS stored_at", "X'7B7D' AS value")
     plan = compiled(assigned(operator, DEVICE), stream)
     nodes = set(nodes_of(plan._jdf.queryExecution().analyzed()))  # type: ignore[operator]
-    assert kind.stateful or not nodes & KEEP_STATE
-    assert kind.watermarked == ("EventTimeWatermark" in nodes)
+    assert kind.state(operator) is not None or not nodes & KEEP_STATE
+    assert kind.watermarked(operator) == ("EventTimeWatermark" in nodes)
 
 
 def check_nodes(session: SparkSession, kind: OperatorKind[Any], operator: Operator) -> None:

@@ -14,7 +14,7 @@ from towpath.contracts.job import Assignment
 from towpath.contracts.operators import Operator
 from towpath.contracts.result import Rejected, Result
 from towpath.operators.compilation import compile_job, micro_batch_window
-from towpath.operators.rejections import rejections
+from towpath.operators.rejections import observed
 from towpath.streams.decoding import decoder_of
 from towpath.streams.encoding import Message, MessageEncoder
 from towpath.streams.reading import Reading
@@ -131,4 +131,4 @@ def computed(job: Assignment, *inputs: DataFrame) -> Outcome:
     encoder = MessageEncoder.of(job, "cloud")
     table = made.toArrow()
     execution = made._jdf.queryExecution()  # type: ignore[operator]
-    return Outcome(encoder.results(table), encoder.rejected(rejections(execution)))
+    return Outcome(encoder.results(table), encoder.rejected(observed(execution).rejected))

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
 from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
-from towpath.contracts.operators import Operator
+from towpath.contracts.operators import Operator, StepModel
 
 
 class Input(Model):
@@ -100,6 +100,13 @@ class JobSpec(Model):
         if len(set(names)) < len(names):
             raise ValueError("two inputs are the same")
         return self
+
+    @field_validator("operator")
+    @classmethod
+    def _only_steps_have_names(cls, operator: Operator) -> Operator:
+        if isinstance(operator, StepModel) and operator.name is not None:
+            raise ValueError("only the steps of a chain have names; the job has one")
+        return operator
 
     @property
     def output_site(self) -> str:
@@ -215,6 +222,20 @@ class JobState(StrEnum):
     """Another site owns the job by now."""
 
 
+class StepStatus(Model):
+    """Counts of one step of a chain since the query started here.
+
+    A micro-batch that runs again is counted again.
+    """
+
+    name: str
+    events: int = 0
+    """Events, or results of the step before, that reached it."""
+    rejected: int = 0
+    results: int = 0
+    """Results that it made."""
+
+
 class JobStatus(Model):
     """Status of a job at a site. Part of the site's heartbeat."""
 
@@ -233,6 +254,8 @@ class JobStatus(Model):
     """Results published since the query started here."""
     rejected: int = 0
     """Events sent to the dead-letter topic since the query started here."""
+    steps: list[StepStatus] = []
+    """Of a chain: its steps, in their order."""
     batch_s: float | None = None
     """Duration of the newest micro-batch, seconds."""
     committed_at: datetime | None = None

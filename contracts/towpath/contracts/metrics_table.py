@@ -22,6 +22,8 @@ class EntityKind(StrEnum):
     SITE = "site"
     JOB = "job"
     """`job:<job>`, at the site that runs it."""
+    STEP = "step"
+    """`step:<job>/<step>`: a step of a chain, at the site that runs the job."""
     STREAM = "stream"
     """`stream:IN`, or `stream:<output stream>`, at the site that keeps it."""
     PROCESS = "process"
@@ -93,6 +95,9 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
         _gauge(f"job.batch.phase.{phase}", "s", EntityKind.JOB, f"Of the newest micro-batch: {meaning}")
         for phase, meaning in _PHASES.items()
     ),
+    _counter("job.step.events", "{event}", EntityKind.STEP, "Events that reached the step of a chain"),
+    _counter("job.step.rejected", "{event}", EntityKind.STEP, "Events that the step rejected"),
+    _counter("job.step.results", "{result}", EntityKind.STEP, "Results that the step made"),
     _gauge("job.watermark.delay", "s", EntityKind.JOB, "How far the watermark is behind the clock"),
     _gauge("job.state.rows", "{row}", EntityKind.JOB, "Keys in the state"),
     _gauge("job.state.memory", "By", EntityKind.JOB, "Memory that the state takes"),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from towpath.contracts.message import Model
+from towpath.contracts.message import NAME_PATTERN, Model
 
 FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
@@ -39,6 +39,16 @@ def _own_names(fields: dict[str, Any]) -> dict[str, Any]:
     if taken:
         raise ValueError(f"{', '.join(taken)} are columns of every event; name the field otherwise")
     return fields
+
+
+StepName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+
+
+class StepModel(Model):
+    """The base of operators that may be steps of a chain."""
+
+    name: StepName | None = None
+    """Only in a chain: the name of the step in counts and rejected events. Its kind unless given."""
 
 
 class FieldRule(Model):
@@ -68,7 +78,7 @@ class FieldRule(Model):
         return self
 
 
-class Clean(Model):
+class Clean(StepModel):
     """Keeps events that fit; the others go to the dead-letter topic with the reason."""
 
     kind: Literal["clean"] = "clean"
@@ -97,7 +107,7 @@ def _plain_expression(text: str) -> str:
     return text
 
 
-class Filter(Model):
+class Filter(StepModel):
     """Keeps events for which a Spark SQL condition holds."""
 
     kind: Literal["filter"] = "filter"
@@ -109,7 +119,7 @@ class Filter(Model):
     _plain = field_validator("where")(_plain_expression)
 
 
-class Map(Model):
+class Map(StepModel):
     """Computes new fields from old ones."""
 
     kind: Literal["map"] = "map"
@@ -186,7 +196,7 @@ class WindowShape(StrEnum):
     SESSION = "session"
 
 
-class Window(Model):
+class Window(StepModel):
     """Aggregates per window and key. The result of a window appears once, when it closes."""
 
     kind: Literal["window"] = "window"
@@ -255,7 +265,7 @@ class ProcessingWindow(Model):
         return self
 
 
-class Python(Model):
+class Python(StepModel):
     """User code: `module:function` takes a DataFrame and the parameters, and returns a DataFrame.
 
     The result must keep the columns `serial`, `input` and `stored_at` of the event each row comes
@@ -280,7 +290,68 @@ class Python(Model):
     _names = field_validator("fields")(_own_names)
 
 
+Step = Annotated[Clean | Filter | Map | Window | Python, Field(discriminator="kind")]
+"""An operator that may be a step of a chain."""
+
+
+class Chain(Model):
+    """Several operators in a row, as one job with one checkpoint. Each step reads what the one before makes.
+
+    Results are those that the steps would make as jobs that read each other, with two differences. After a
+    `window`, results keep its window and key. The event of a rejected one is that of the job's input.
+    """
+
+    kind: Literal["chain"] = "chain"
+    steps: list[Step] = Field(min_length=1)
+    """In their order. At most one `window`, and at most one `python`."""
+
+    @property
+    def step_names(self) -> list[str]:
+        """The name of each step: the given one, or its kind, with its position where that is taken."""
+        taken = [step.name for step in self.steps if step.name is not None]
+        names: list[str] = []
+        for position, step in enumerate(self.steps, 1):
+            is_free = step.kind not in taken and step.kind not in names
+            names.append(step.name or (step.kind if is_free else f"{step.kind}-{position}"))
+        return names
+
+    @model_validator(mode="after")
+    def _steps_fit(self) -> Chain:
+        if len(set(self.step_names)) < len(self.steps):
+            raise ValueError(f"two steps have one name: {', '.join(self.step_names)}")
+        for kind, advice in (("window", "a second job"), ("python", "one function that calls the other")):
+            if [step.kind for step in self.steps].count(kind) > 1:
+                raise ValueError(f"a chain has at most one {kind} step; use {advice}")
+        for number, step in enumerate(self.steps):
+            _check_place(step, self.steps[:number], self.steps[number + 1 :])
+        return self
+
+
+def _check_place(step: Step, before: list[Step], after: list[Step]) -> None:
+    """Raise `ValueError` if a step cannot stand where it does."""
+    if isinstance(step, Clean) and step.identity and any(isinstance(later, Window) for later in after):
+        raise ValueError("clean with an identity stands in front of a window, which would count repetitions")
+    if isinstance(step, Python) and before and not step.fields:
+        raise ValueError("a python step after another needs fields")
+    if isinstance(step, Python) and any(isinstance(one, Window) for one in before) and not step.identity:
+        raise ValueError("a python step after a window needs an identity, such as window_end and the key")
+
+
 Operator = Annotated[
-    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Python, Field(discriminator="kind")
+    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Python | Chain,
+    Field(discriminator="kind"),
 ]
 """Each kind has a module in `towpath.operators.kinds`, which says what it does."""
+
+
+def step_names(operator: Operator) -> list[str]:
+    """Return the names of an operator's steps; none if it is no chain."""
+    return operator.step_names if isinstance(operator, Chain) else []
+
+
+def plain_operator(operator: Operator | Step) -> dict[str, Any]:
+    """Return an operator as JSON data without default values. `kind` always stands: readers need it."""
+    body = {"kind": operator.kind, **operator.model_dump(mode="json", exclude_defaults=True)}
+    if isinstance(operator, Chain):
+        body["steps"] = [plain_operator(step) for step in operator.steps]
+    return body

@@ -51,5 +51,7 @@ class Rejected(Model):
     stored_at: datetime
     reason: str
     """Which field, and what was wrong with it."""
+    step: str | None = None
+    """Of a chain: the step that rejected it."""
     event: str
-    """The event as it came."""
+    """The event as it came. In a chain after a `window` or `python` step: what that step made, as JSON."""

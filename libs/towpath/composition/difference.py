@@ -18,7 +18,7 @@ from towpath.composition.graph import (
 from towpath.composition.running import RunningJob
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
-from towpath.operators.kind import user_code
+from towpath.operators.kind import user_code, with_code_at
 
 _REASON_FIELDS = 3
 """A reason names this many fields, and then the number of the others."""
@@ -34,10 +34,9 @@ def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
 def with_path_of(job: JobSpec, other: JobSpec) -> JobSpec:
     """Return the job with its user code at `other`'s path: the same code may have several paths."""
     own, others = user_code(job.operator), user_code(other.operator)
-    if own is None or others is None:
+    if own is None or others is None or others.artefact is None:
         return job
-    operator = job.operator.model_copy(update={"artefact": others.artefact})
-    return job.model_copy(update={"operator": operator})
+    return job.model_copy(update={"operator": with_code_at(job.operator, others.artefact)})
 
 
 def pinned(spec: PipelineSpec, mine: Mapping[str, RunningJob]) -> PipelineSpec:

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from towpath.contracts.operators import plain_operator
 from towpath.contracts.pipeline import PipelineSpec
 
 
@@ -18,7 +19,7 @@ def plain(spec: PipelineSpec) -> dict[str, Any]:
     """Return the pipeline as plain data without defaults. Operators keep `kind`, which tells them apart."""
     content = spec.model_dump(mode="json", exclude_defaults=True)
     for job, body in zip(spec.jobs, content["jobs"], strict=True):
-        body["operator"] = {"kind": job.operator.kind, **body.get("operator", {})}
+        body["operator"] = plain_operator(job.operator)
     return content
 
 

@@ -21,6 +21,4 @@ def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
     the state (`towpath.engines.spark.derivation`). Output, trigger and rate are not in the checkpoint.
     """
     was, will = kind_of(old.operator), kind_of(new.operator)
-    if not was.stateful and not will.stateful:
-        return True
-    return was is will and was.computation(old.operator) == will.computation(new.operator)
+    return was.state(old.operator) == will.state(new.operator)

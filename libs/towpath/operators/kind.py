@@ -17,7 +17,7 @@ from towpath.descriptors import Descriptors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
     from towpath.operators.processing_windows import MicroBatchWindow
 
 PACKAGE = "towpath.operators.kinds"
@@ -42,6 +42,10 @@ def _none(operator: Any) -> None:
     return None
 
 
+def _no(operator: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class OperatorKind(Generic[Op]):
     """A kind of operator. `docs/extending/operator.md` says how to add one."""
@@ -56,11 +60,12 @@ class OperatorKind(Generic[Op]):
     """Fields of its results; None if they are not known before it runs."""
     passes_on: bool = False
     """Events pass unchanged, so results have the fields that all inputs have in common."""
-    stateful: bool = False
-    """It keeps state between micro-batches, which must travel with the job."""
-    computation: Callable[[Op], dict[str, Any]] = lambda operator: operator.model_dump()
-    """All that the state depends on: a change keeps the state if it leaves this as it is."""
-    watermarked: bool = False
+    rejects: Callable[[Op], bool] = _no
+    """Its plan may reject an event that the source has let pass."""
+    state: Callable[[Op], Any] = _none
+    """All that the state depends on which it keeps between micro-batches, and which travels with the job: a
+    change keeps the state if it leaves this as it is. None if the operator keeps no state."""
+    watermarked: Callable[[Op], bool] = _no
     """Each input has a watermark, which the source restores after a restart."""
     nondeterminism: Callable[[Op], str | None] = _none
     """Why two runs over the same events may publish different results; None if they cannot."""
@@ -72,6 +77,8 @@ class OperatorKind(Generic[Op]):
     """Where each result covers one micro-batch: makes the results of one from the rows of the plan."""
     user_code: Callable[[Op], UserCode | None] = _none
     """The code of the user that the operator runs."""
+    with_code_at: Callable[[Op, str], Op] = lambda operator, path: operator
+    """The operator with the code at another path."""
 
     @property
     def name(self) -> str:
@@ -103,6 +110,16 @@ def kind_of(operator: Operator) -> OperatorKind[Any]:
     return KINDS[operator.kind]
 
 
+def keeps_state(operator: Operator) -> bool:
+    """Return true if an operator keeps state between micro-batches."""
+    return kind_of(operator).state(operator) is not None
+
+
 def user_code(operator: Operator) -> UserCode | None:
     """The code of the user that an operator runs; None if it runs none."""
     return kind_of(operator).user_code(operator)
+
+
+def with_code_at(operator: Operator, path: str) -> Operator:
+    """Return an operator that runs code of the user, with the code at another path."""
+    return kind_of(operator).with_code_at(operator, path)

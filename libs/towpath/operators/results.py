@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from towpath.operators.columns import named
 from towpath.streams import encoding
-from towpath.streams.reading import INPUT, SERIAL, STORED_AT
+from towpath.streams.reading import INPUT, SERIAL, STORED_AT, TEXT
+
+_CARRIED = (encoding.COUNT, encoding.KEY, encoding.WINDOW, encoding.CLOSED, encoding.IDENTITY)
+"""Columns of a result that stay, unless a later step of the chain gives others."""
 
 
 def results_of(
@@ -43,10 +47,24 @@ def results_of(
         encoding.THROUGH: through,
         encoding.IDENTITY: identity,
     }
-    own = [name for name in (SERIAL, INPUT, STORED_AT) if name in rows.columns]
+    for name in _CARRIED:
+        if parts[name] is None and _carried(name) in rows.columns:
+            parts[name] = named(_carried(name))
+    own = [named(name) for name in (SERIAL, INPUT, STORED_AT, TEXT) if name in rows.columns]
     return rows.select(*own, *beside, *(part.alias(name) for name, part in parts.items() if part is not None))
 
 
 def struct_of(members: Sequence[Column]) -> Column:
     """The struct of these members. Without any, an empty object: Spark has no empty structs."""
     return F.struct(*members) if members else F.lit("{}")
+
+
+def _carried(name: str) -> str:
+    """The name of a result's column while the next step computes: no field has a space in its name."""
+    return f"carried {name}"
+
+
+def carried_of(results: DataFrame) -> list[Column]:
+    """The columns of results that stay with the next step's: those of `_CARRIED`, and the event's text."""
+    kept = [named(name).alias(_carried(name)) for name in _CARRIED if name in results.columns]
+    return [*kept, named(TEXT)] if TEXT in results.columns else kept

@@ -18,11 +18,6 @@ _WINDOW = "event window"
 _AGAIN = "serial again"
 
 
-def placing(operator: Window) -> list[str]:
-    """The fields that place an event in a window. An event that lacks one is rejected."""
-    return [*operator.key, *([operator.event_time] if operator.event_time else [])]
-
-
 def windows_of(typed: list[DataFrame], operator: Window) -> DataFrame:
     """The closed windows over the typed events of each input."""
     check_window(operator)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from towpath.contracts.data_plane import ID_SEPARATOR, PLAIN_ID, PROCESSED_MARK, REJECTED_MARK, input_code
 from towpath.contracts.job import Assignment
+from towpath.contracts.operators import step_names
 from towpath.streams.plain_values import iso_times, members, plain_values
 from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 from towpath.streams.whole_events import is_object
@@ -41,6 +42,7 @@ IDENTITY = "identity"
 
 _PLAIN = re.compile(PLAIN_ID)
 _MILLISECOND = 1000
+_DERIVED_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class RejectedEvent:
     """Microseconds since 1970."""
     reason: str
     text: str
+    step: int = 0
+    """Of a chain: position of the step that rejected it."""
+    derived: bool = False
+    """An earlier step made it: of one event it may have made several."""
 
 
 class _Result(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -93,6 +99,8 @@ class MessageEncoder:
     """Names of the inputs, in order."""
     codes: tuple[str, ...]
     """For each input the code of its stream: so ids differ when inputs change."""
+    steps: tuple[str, ...] = ()
+    """Of a chain: the names of its steps."""
 
     @classmethod
     def of(cls, assignment: Assignment, site: str) -> MessageEncoder:
@@ -100,7 +108,8 @@ class MessageEncoder:
         inputs = assignment.inputs
         names = tuple(source.name for source in inputs)
         codes = tuple(input_code(source.site, source.stream, source.subject) for source in inputs)
-        return cls(assignment.spec.name, site, assignment.epoch, names, codes)
+        steps = tuple(step_names(assignment.spec.operator))
+        return cls(assignment.spec.name, site, assignment.epoch, names, codes, steps)
 
     def results(self, table: pa.Table) -> list[Message]:
         """Return a message for each row: windows by their end, others by their serial number.
@@ -118,19 +127,24 @@ class MessageEncoder:
 
     def rejected(self, events: Iterable[RejectedEvent]) -> list[Message]:
         """Return a message for each event, by input and serial number. Repeated ones appear once."""
-        distinct = {(event.input, event.serial): event for event in events}
+        distinct = {(e.input, e.serial, e.step, e.text if e.derived else ""): e for e in events}
         ordered = [distinct[place] for place in sorted(distinct)]
         stored_at = iso_times(pa.array([event.stored_at for event in ordered], pa.timestamp("us", tz="UTC")))
         return [self._rejected(event, at) for event, at in zip(ordered, stored_at, strict=True)]
 
     def _rejected(self, event: RejectedEvent, stored_at: str | None) -> Message:
         identity = _joined(self.job, REJECTED_MARK, self.codes[event.input], event.serial)
+        if event.derived:
+            digest = hashlib.sha256(event.text.encode()).hexdigest()[:_DERIVED_DIGITS]
+            identity = _joined(identity, self.steps[event.step], digest)
+        step = {"step": self.steps[event.step]} if self.steps else {}
         body = {
             "job": self.job,
             "serial": event.serial,
             "input": self.inputs[event.input],
             "stored_at": stored_at,
             "reason": event.reason,
+            **step,
             "event": event.text,
         }
         return Message(identity, _encode(body))
@@ -185,7 +199,8 @@ class MessageEncoder:
         if AFTER in columns:
             parts = [[PROCESSED_MARK] * count, columns[AFTER].to_pylist(), columns[THROUGH].to_pylist()]
             return self._from_data(parts, columns.get(KEY))
-        positions = columns[INPUT].to_pylist() if INPUT in columns else [0] * count
+        # Of a closed window over several inputs none is its own.
+        positions = columns[INPUT].fill_null(0).to_pylist() if INPUT in columns else [0] * count
         of_event = [
             _joined(self.job, self.codes[position], serial)
             for position, serial in zip(positions, columns[SERIAL].to_pylist(), strict=True)

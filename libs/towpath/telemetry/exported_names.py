@@ -71,9 +71,9 @@ def _identifier(name: str) -> str:
 
 
 def entity_labels(entity: str) -> dict[str, str]:
-    """Return `job:hourly` as kind and name. A step of a migration also has the label `step`."""
+    """Return `job:hourly` as kind and name. A step of a migration or of a chain also has the label `step`."""
     kind, _, name = entity.partition(":")
-    if kind == EntityKind.MIGRATION:
+    if kind in (EntityKind.MIGRATION, EntityKind.STEP):
         name, _, step = name.partition("/")
         return {"entity": kind, "name": name} | ({"step": step} if step else {})
     return {"entity": kind, "name": name}

@@ -17,7 +17,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.reply import Done
 from towpath.contracts.site_commands import TryCode
-from towpath.operators.kind import user_code
+from towpath.operators.kind import user_code, with_code_at
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class SiteArtefacts:
                 value=code.artefact,
             )
         path = await self._present(assignment.artefact, code.entry)
-        placed = operator.model_copy(update={"artefact": path})
+        placed = with_code_at(operator, path)
         return assignment.model_copy(update={"spec": assignment.spec.model_copy(update={"operator": placed})})
 
     async def _present(self, digest: str, entry: str) -> str:

@@ -19,7 +19,7 @@ from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.mesh.home import Home
-from towpath.operators.kind import user_code
+from towpath.operators.kind import user_code, with_code_at
 
 
 @asynccontextmanager
@@ -49,8 +49,8 @@ def _with_absolute_artefact(job: PipelineJob, directory: Path) -> PipelineJob:
     code = user_code(job.operator)
     if code is None or code.artefact is None:
         return job
-    artefact = {"artefact": str((directory / code.artefact).resolve())}
-    return job.model_copy(update={"operator": job.operator.model_copy(update=artefact)})
+    path = str((directory / code.artefact).resolve())
+    return job.model_copy(update={"operator": with_code_at(job.operator, path)})
 
 
 def text_of(path: Path) -> str:

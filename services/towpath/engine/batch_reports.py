@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from towpath.engines.spark.layout import by_input
 from towpath.hooks.points import Items
+from towpath.operators.rejections import counts_of
 
 PHASES = {
     "latest_offset": "latestOffset",
@@ -45,6 +46,8 @@ class BatchReport:
     state_rows: int | None
     """None for a job that keeps no state."""
     state_bytes: int | None
+    steps: dict[str, int] = field(default_factory=dict)
+    """Of a chain: step → events that reached it."""
 
     @property
     def ended_ns(self) -> int:
@@ -52,8 +55,10 @@ class BatchReport:
         return self.begun_ns + round(self.duration_s * 1e9)
 
     @classmethod
-    def of(cls, progress: dict[str, Any], inputs: Sequence[str]) -> BatchReport | None:
-        """Read a report. `inputs` are the job's, in the order of its plan.
+    def of(
+        cls, progress: dict[str, Any], inputs: Sequence[str], steps: Sequence[str] = ()
+    ) -> BatchReport | None:
+        """Read a report. `inputs` and `steps` are the job's, in the order of its plan.
 
         Returns None for a trigger that found nothing to do: it ran no micro-batch.
         """
@@ -62,6 +67,7 @@ class BatchReport:
             return None
         after = serials(progress["sources"], "startOffset", inputs)
         through = serials(progress["sources"], "endOffset", inputs)
+        counts = counts_of(progress.get("observedMetrics") or {})
         return cls(
             batch=progress["batchId"],
             begun_ns=_ns(datetime.fromisoformat(progress["timestamp"])),
@@ -73,6 +79,7 @@ class BatchReport:
             watermark=_watermark(progress.get("eventTime") or {}),
             state_rows=sum(operator["numRowsTotal"] for operator in state) if state else None,
             state_bytes=sum(operator["memoryUsedBytes"] for operator in state) if state else None,
+            steps={steps[n]: count for n, count in counts.items()} if steps else {},
         )
 
 

@@ -72,4 +72,5 @@ def batch_attributes(job: str, site: str, report: BatchReport) -> dict[str, str 
         "towpath.site": site,
         "towpath.batch": report.batch,
         "towpath.events": report.events,
+        **{f"towpath.step.{name}.events": count for name, count in report.steps.items()},
     }

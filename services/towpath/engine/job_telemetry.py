@@ -11,6 +11,7 @@ from time import time
 from typing import Any
 
 from towpath.contracts.job import Assignment
+from towpath.contracts.operators import step_names
 from towpath.contracts.site import Observation
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import BatchSpans
@@ -32,6 +33,8 @@ class JobTelemetry:
     measures: JobMeasures
     spans: BatchSpans
     events: EventTraces
+    steps: list[str]
+    """Of a chain: the names of its steps."""
     enabled: bool = True
     """False if only commands are traced."""
     _newest: int = -1
@@ -49,6 +52,7 @@ class JobTelemetry:
             measures=JobMeasures(job),
             spans=BatchSpans(job, site, assignment.generation),
             events=EventTraces(assignment, site, look_up, pause_s=observation.event_traces_every_s),
+            steps=step_names(assignment.spec.operator),
             enabled=observation.enabled,
         )
 
@@ -65,7 +69,7 @@ class JobTelemetry:
     def take_in(self, progress: dict[str, Any]) -> None:
         """Take in a report of Spark's, in order. Repeated ones change nothing."""
         try:
-            report = BatchReport.of(progress, self.inputs)
+            report = BatchReport.of(progress, self.inputs, self.steps)
             if report is None or report.batch <= self._newest:
                 return
             self._newest = report.batch

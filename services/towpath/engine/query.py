@@ -22,15 +22,16 @@ from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import EngineSettings
+from towpath.engine.step_counts import StepCounts
 from towpath.engines.spark.binder import is_cluster
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
-from towpath.operators.kind import kind_of
+from towpath.operators.kind import keeps_state, kind_of
 from towpath.operators.processing_windows import MicroBatchWindow
-from towpath.operators.rejections import rejections
-from towpath.streams.encoding import MessageEncoder, RejectedEvent
+from towpath.operators.rejections import Observed, observed
+from towpath.streams.encoding import MessageEncoder
 from towpath.streams.reading import Reading
 from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
@@ -65,8 +66,8 @@ def compile_for(
             "pause_file": str(pause),
             "bound_file": str(_bound_file(pause)),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
-            "nudge": "true" if kind.stateful else "false",
-            "recall": "true" if kind.watermarked and len(spec.inputs) > 1 else "false",
+            "nudge": "true" if keeps_state(spec.operator) else "false",
+            "recall": "true" if kind.watermarked(spec.operator) and len(spec.inputs) > 1 else "false",
             "read_ahead": "false" if is_cluster(settings.spec) else "true",
             "job": spec.name,
         }
@@ -138,6 +139,7 @@ class Query:
     checkpoint: Path
     sink: JobSink
     telemetry: JobTelemetry
+    steps: StepCounts
     running: StreamingQuery | None = None
     _progress: dict[str, Any] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
@@ -161,7 +163,8 @@ class Query:
         """Return a query that is not started yet."""
         telemetry = JobTelemetry.of(assignment, settings.site, connection.look_up, settings.observation)
         sink = JobSink(connection, assignment, on_stored=telemetry.stored)
-        return cls(session, settings, assignment, checkpoint, sink, telemetry)
+        steps = StepCounts.of(assignment.spec)
+        return cls(session, settings, assignment, checkpoint, sink, telemetry, steps)
 
     @property
     def pause_file(self) -> Path:
@@ -202,13 +205,15 @@ class Query:
             frame = self._window.results(frame, planned.after, planned.through)
         encoder = MessageEncoder.of(self.assignment, self.settings.site)
         results = encoder.results(frame.toArrow())
-        self.sink(results, encoder.rejected(self._rejections()), batch)
+        seen = self._observed()
+        self.sink(results, encoder.rejected(seen.rejected), batch)
+        self.steps.take_in(seen, len(results))
 
-    def _rejections(self) -> list[RejectedEvent]:
-        """Return the events that the micro-batch under way has rejected. Its results must be computed."""
+    def _observed(self) -> Observed:
+        """Return what the micro-batch under way has observed. Its results must be computed."""
         if not self._started.wait(START_S) or self.running is None:
             raise RuntimeError(f"query {self.assignment.spec.name} has not started in {START_S:g} s")
-        return rejections(self.running._jsq.streamingQuery().lastExecution())  # type: ignore[operator]
+        return observed(self.running._jsq.streamingQuery().lastExecution())  # type: ignore[operator]
 
     def is_active(self) -> bool:
         """Return True if Spark still runs the query."""
@@ -279,7 +284,8 @@ class Query:
 
     def samples(self) -> list[Measured]:
         """Return the measurements since the last call."""
-        return self.telemetry.samples(results=self.sink.results, rejected=self.sink.rejected)
+        found = self.telemetry.samples(results=self.sink.results, rejected=self.sink.rejected)
+        return [*found, *self.steps.samples(time.time())] if found else []
 
     def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
         """Return the status of the job."""
@@ -291,6 +297,7 @@ class Query:
             rejected=self.sink.rejected,
             restarts=restarts,
             error=error,
+            steps=self.steps.counts(),
             **self._progress,
         )
 

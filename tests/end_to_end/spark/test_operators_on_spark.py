@@ -31,7 +31,7 @@ from running.operators import (
 from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.operators.rejections import rejections
+from towpath.operators.rejections import observed
 from towpath.streams.encoding import Message, MessageEncoder
 
 pytestmark = promise("operators")
@@ -429,7 +429,7 @@ class Running:
         while not hasattr(self, "query"):
             time.sleep(0.01)
         execution = self.query._jsq.streamingQuery().lastExecution()  # type: ignore[operator]
-        self.rejected += self.encoder.rejected(rejections(execution))
+        self.rejected += self.encoder.rejected(observed(execution).rejected)
 
     def settle(self) -> Outcome:
         """Process everything that is there. Return all results."""

@@ -13,7 +13,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
 from towpath.contracts.pipeline import ApplyState, PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline
-from towpath.operators.kind import kind_of
+from towpath.operators.kind import keeps_state
 from towpath.protocols.table import strategies
 
 WAY_OUT = "a job or pipeline that the scenario itself brings"
@@ -83,7 +83,7 @@ def _check_spec(old: JobSpec, new: JobSpec) -> None:
 
 def _check_state_kept(spec: JobSpec, strategy: StrategyName) -> None:
     loses_state = strategy is not StrategyName.AUTO and strategies()[strategy].loses_state
-    if loses_state and kind_of(spec.operator).stateful:
+    if loses_state and keeps_state(spec.operator):
         raise irreversible(f"it would throw the state of {spec.name} away", "strategy", strategy.value)
 
 

@@ -10,7 +10,7 @@ from towpath.operators.kind import OperatorKind, register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
 
 
 def compile_clean(operator: Clean, events: JobEvents) -> DataFrame:
@@ -18,7 +18,6 @@ def compile_clean(operator: Clean, events: JobEvents) -> DataFrame:
     from pyspark.sql import functions as F
 
     from towpath.operators.columns import all_of, named, union
-    from towpath.operators.rejections import without_rejected
     from towpath.operators.results import results_of
     from towpath.operators.rules import broken_rule, check_patterns
     from towpath.streams.reading import REASON
@@ -26,7 +25,7 @@ def compile_clean(operator: Clean, events: JobEvents) -> DataFrame:
     rows = union(events.judged(declared(operator)))
     check_patterns(rows.sparkSession, operator.fields)
     reason = F.coalesce(named(REASON), broken_rule(operator.fields))
-    good = without_rejected(rows.withColumn(REASON, reason))
+    good = events.accepted(rows.withColumn(REASON, reason))
     identity = None
     if operator.identity:
         parts = [F.col(name) for name in operator.identity]
@@ -46,5 +45,6 @@ CLEAN = register(
         compile=compile_clean,
         reads=lambda operator: {name: rule.type for name, rule in operator.fields.items() if rule.required},
         writes=lambda operator: {**declared(operator)},
+        rejects=lambda operator: True,
     )
 )

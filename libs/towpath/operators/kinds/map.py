@@ -10,7 +10,7 @@ from towpath.operators.kind import OperatorKind, register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
 
 
 def compile_map(operator: Map, events: JobEvents) -> DataFrame:

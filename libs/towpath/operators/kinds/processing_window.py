@@ -11,7 +11,7 @@ from towpath.operators.kinds.window import aggregate_fields
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
     from towpath.operators.processing_windows import MicroBatchWindow
 
 

@@ -10,7 +10,7 @@ from towpath.operators.kind import OperatorKind, register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
 
 
 def compile_python(operator: Python, events: JobEvents) -> DataFrame:
@@ -29,8 +29,10 @@ PYTHON = register(
         model=Python,
         compile=compile_python,
         reads=lambda operator: operator.fields,
-        stateful=True,
+        # What code keeps is not known: it is taken to keep state that depends on all of it.
+        state=lambda operator: operator.model_dump(exclude={"name"}),
         nondeterminism=lambda operator: "user code may give other results in other micro-batches",
         user_code=lambda operator: operator,
+        with_code_at=lambda operator, path: operator.model_copy(update={"artefact": path}),
     )
 )

@@ -10,14 +10,14 @@ from towpath.operators.kind import OperatorKind, Schema, register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.compilation import JobEvents
+    from towpath.operators.job_events import JobEvents
 
 _BOUNDS = ("window_start", "window_end")
 
 
 def compile_window(operator: Window, events: JobEvents) -> DataFrame:
     """The closed windows."""
-    from towpath.operators.windows import placing, windows_of
+    from towpath.operators.windows import windows_of
 
     return windows_of(events.typed(operator.fields, required=placing(operator)), operator)
 
@@ -37,13 +37,16 @@ def aggregate_fields(operator: Window | ProcessingWindow) -> Schema:
     return schema
 
 
-def computation(operator: Window) -> dict[str, Any]:
+def placing(operator: Window) -> list[str]:
+    """The fields that place an event in a window. An event that lacks one is rejected."""
+    return [*operator.key, *([operator.event_time] if operator.event_time else [])]
+
+
+def state(operator: Window) -> dict[str, Any]:
     """The operator without fields that only have their type checked: they leave no trace in the state."""
-    placing = [operator.event_time] if operator.event_time else []
-    aggregated = [aggregate.field for aggregate in operator.aggregates.values()]
-    used = {*operator.key, *placing, *aggregated}
+    used = {*placing(operator), *(aggregate.field for aggregate in operator.aggregates.values())}
     fields = {name: kind for name, kind in operator.fields.items() if name in used}
-    return {**operator.model_dump(), "fields": fields}
+    return {**operator.model_dump(exclude={"name"}), "fields": fields}
 
 
 def nondeterminism(operator: Window) -> str | None:
@@ -62,9 +65,9 @@ WINDOW = register(
         compile=compile_window,
         reads=lambda operator: operator.fields,
         writes=lambda operator: {**aggregate_fields(operator), **dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)},
-        stateful=True,
-        computation=computation,
-        watermarked=True,
+        rejects=lambda operator: bool(placing(operator)),
+        state=state,
+        watermarked=lambda operator: True,
         nondeterminism=nondeterminism,
     )
 )

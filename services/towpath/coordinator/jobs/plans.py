@@ -15,7 +15,7 @@ from towpath.coordinator.jobs.inputs import ended, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
-from towpath.operators.kind import kind_of
+from towpath.operators.kind import keeps_state
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 
@@ -132,7 +132,7 @@ async def plan_update(
         return record_of(
             command, OperationKind.UPDATE, spec.name, before=before, after=_adjusted(before, spec)
         )
-    stateful = kind_of(spec.operator).stateful
+    stateful = keeps_state(spec.operator)
     goes_on = same_inputs and compatible and not command.drop_state
     return record_of(
         command,
@@ -241,7 +241,7 @@ def _check_audience(
 
 
 def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> None:
-    stateful = kind_of(before.spec.operator).stateful
+    stateful = keeps_state(before.spec.operator)
     if survives or command.drop_state or not stateful:
         return
     raise TowpathError(

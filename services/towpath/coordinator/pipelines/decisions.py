@@ -22,7 +22,7 @@ from towpath.coordinator.pipelines.upcoming import unserved_elsewhere
 from towpath.coordinator.pipelines.user_code import tried_code
 from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.situation import Situation
-from towpath.operators.kind import kind_of
+from towpath.operators.kind import keeps_state
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry
 
@@ -156,7 +156,7 @@ def _state_lost(
         before = jobs.get(wanted.name)
         if before is None or before.pipeline != spec.name or wanted.name in drop_state:
             continue
-        stateful = kind_of(before.spec.operator).stateful
+        stateful = keeps_state(before.spec.operator)
         digest = code.get(wanted.name)
         own = with_path_of(wanted, before.spec) if digest is not None else wanted
         if stateful and not (digest == before.artefact and is_state_compatible(before.spec, own)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from towpath.contracts.operators import plain_operator
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
@@ -28,7 +29,7 @@ def record_text(record: OperationRecord) -> str:
 
 def _entry_body(entry: JobEntry) -> dict[str, Any]:
     body = entry.model_dump(mode="json", exclude_defaults=True)
-    body["spec"]["operator"]["kind"] = entry.spec.operator.kind
+    body["spec"]["operator"] = plain_operator(entry.spec.operator)
     return body
 
 
