@@ -11,6 +11,7 @@ from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import (
     Aggregate,
     AggregateFunction,
+    Chain,
     Clean,
     FieldRule,
     FieldType,
@@ -111,6 +112,21 @@ def test_filter_when_a_number_decides_then_results_with_the_declared_fields_are_
         came(spec, envelope(1, {"v": 1, "key": "k"}, job="j"), envelope(2, {"v": 2.0, "key": "k"}, job="j"))
     )
     assert (verdict.lost, verdict.wrong, verdict.unexpected) == (0, 0, 1)
+
+
+def test_chain_when_it_cleans_and_compares_then_windows_over_what_is_left_are_expected() -> None:
+    fields = {"key": FieldType.STRING, "at": FieldType.TIMESTAMP, "v": FieldType.DOUBLE}
+    clean = Clean(fields={name: FieldRule(type=kind) for name, kind in fields.items()})
+    chain = Chain(steps=[clean, Filter(fields=fields, where="v > 1"), HOURLY])
+    spec = job(chain, "site/x")
+    events = [
+        {"key": "k", "at": f"2026-01-01T0{hour}:30:00Z", "v": v} for hour in range(3) for v in (1, 2, 3)
+    ]
+    given = sent_by_devices(b"rubbish", b'{"key": "k"}', *(json.dumps(event).encode() for event in events))
+    assert judged(spec)
+    truth = JobTruth.of(spec, [given])
+    assert [*truth.expected.values()] == [{"events": 2}, {"events": 2}]
+    assert not judged(job(Chain(steps=[clean.model_copy(update={"identity": ["key"]}), clean]), "site/x"))
 
 
 def test_job_when_its_operator_does_not_say_what_it_does_then_it_is_not_judged() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import typer
 
@@ -10,6 +11,7 @@ from towpath.cli.connection import ask
 from towpath.cli.output import clock, print_json, print_table
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import JobView, ListJobs
+from towpath.contracts.operators import Chain
 
 
 def jobs(context: typer.Context, as_json: AsJson = False) -> None:
@@ -21,7 +23,8 @@ def jobs(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         return print_json(found)
     columns = ("job", "site", "epoch", "state", "operator", "serials", "events/s", "results", "committed")
-    print_table(columns, [_row(job) for job in found], nothing="no jobs; start one with `towpath deploy`")
+    rows = [row for job in found for row in (_row(job), *_steps(job))]
+    print_table(columns, rows, nothing="no jobs; start one with `towpath deploy`")
 
 
 def _row(job: JobView) -> tuple[object, ...]:
@@ -45,3 +48,13 @@ def _row(job: JobView) -> tuple[object, ...]:
         status.results,
         committed,
     )
+
+
+def _steps(job: JobView) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each step of a chain, with the events that reached it."""
+    operator, status = job.spec.operator, job.status
+    if not isinstance(operator, Chain) or status is None:
+        return
+    for step, counts in zip(operator.steps, status.steps, strict=False):
+        came = f"{counts.events} in, {counts.rejected} rejected"
+        yield f"  {counts.name}", None, None, None, step.kind, came, None, counts.results, None

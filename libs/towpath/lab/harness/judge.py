@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import operator as comparisons
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 import pandas as pd
@@ -33,12 +35,14 @@ from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import (
+    Chain,
     Clean,
     FieldRule,
     FieldType,
     Filter,
     Forward,
     Merge,
+    Operator,
     ProcessingWindow,
     Window,
     WindowShape,
@@ -97,16 +101,24 @@ def _identity_of_results(spec: JobSpec) -> IdentityOf:
 def judged(spec: JobSpec) -> bool:
     """True if the job can be judged: its operator says what it does."""
     operator = spec.operator
+    if isinstance(operator, Chain):
+        *before, last = operator.steps
+        passing = all((isinstance(step, Clean) and not step.identity) or _compares(step) for step in before)
+        return passing and isinstance(last, Window | Filter) and judged(_with_operator(spec, last))
     if isinstance(operator, Window):
         return operator.event_time is not None and operator.shape is WindowShape.TUMBLING
     if isinstance(operator, ProcessingWindow | Clean):
         # Of several inputs, chance decides the order in which their events come.
         return len(spec.inputs) == 1 and (isinstance(operator, ProcessingWindow) or bool(operator.identity))
-    if isinstance(operator, Filter):
-        # Any other condition is an expression of Spark SQL, which only Spark computes.
-        compared = _COMPARISON.fullmatch(operator.where)
-        return compared is not None and operator.fields.get(compared[1]) in (FieldType.LONG, FieldType.DOUBLE)
-    return isinstance(operator, Forward | Merge)
+    return _compares(operator) or isinstance(operator, Forward | Merge)
+
+
+def _compares(operator: Operator) -> bool:
+    """True for a filter by a comparison. Another condition is an expression, which only Spark computes."""
+    if not isinstance(operator, Filter):
+        return False
+    compared = _COMPARISON.fullmatch(operator.where)
+    return compared is not None and operator.fields.get(compared[1]) in (FieldType.LONG, FieldType.DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,8 @@ class JobTruth:
     def of(cls, spec: JobSpec, inputs: Inputs) -> JobTruth:
         """Compute the truth about a job that is `judged`."""
         operator = spec.operator
+        if isinstance(operator, Chain):
+            return cls(spec, inputs, cls.of(*_last_step(spec, operator, inputs)).expected, {})
         if isinstance(operator, Clean):
             [only] = inputs
             truth = clean_truth(only.bare, operator)
@@ -196,6 +210,8 @@ class JobTruth:
 def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
     """Return the seconds of event time by which an event came later than the watermark waits."""
     operator = spec.operator
+    if isinstance(operator, Chain):
+        return disorder_s(*_last_step(spec, operator, inputs))
     if not isinstance(operator, Window) or operator.event_time is None:
         return 0.0
     worst = 0.0
@@ -240,18 +256,53 @@ def _passed_on(spec: JobSpec, inputs: Inputs) -> Expected:
 
 def _kept(spec: JobSpec, operator: Filter, inputs: Inputs) -> Expected:
     """A result with the declared fields for each event for which the comparison holds."""
+    return {
+        _of_event(spec, each, each.events[position]): values
+        for each in inputs
+        for position, values in _let_through(operator, each).items()
+    }
+
+
+def _let_through(operator: Filter | Clean, stored: StoredInput) -> dict[int, dict[str, Any]]:
+    """The declared fields of each event that a filter or a clean without identity keeps, by its position."""
+    if isinstance(operator, Clean):
+        return clean_truth(stored.bare, operator).accepted
     comparison = _COMPARISON.fullmatch(operator.where)
     assert comparison is not None, "see `judged`"
     name, sign, number = comparison.groups()
-    rules = Clean(
-        fields={each: FieldRule(type=kind, required=False) for each, kind in operator.fields.items()}
-    )
-    expected: dict[Identity, Mapping[str, Any]] = {}
-    for each in inputs:
-        for position, values in clean_truth(each.bare, rules).accepted.items():
-            if values[name] is not None and _COMPARED[sign](values[name], float(number)):
-                expected[_of_event(spec, each, each.events[position])] = values
-    return expected
+    rules = {each: FieldRule(type=kind, required=False) for each, kind in operator.fields.items()}
+    return {
+        position: values
+        for position, values in clean_truth(stored.bare, Clean(fields=rules)).accepted.items()
+        if values[name] is not None and _COMPARED[sign](values[name], float(number))
+    }
+
+
+def _last_step(spec: JobSpec, chain: Chain, inputs: Inputs) -> tuple[JobSpec, Inputs]:
+    """The last step as a job of its own, with the events that reach it. They keep their serial numbers."""
+    *before, last = chain.steps
+    for step in before:
+        assert isinstance(step, Filter | Clean), "see `judged`"
+        inputs = [
+            StoredInput(
+                each.name,
+                from_device=True,
+                events=[
+                    StoredEvent(each.events[position].serial, json.dumps(values, default=_iso).encode())
+                    for position, values in _let_through(step, each).items()
+                ],
+            )
+            for each in inputs
+        ]
+    return _with_operator(spec, last), inputs
+
+
+def _with_operator(spec: JobSpec, operator: Operator) -> JobSpec:
+    return spec.model_copy(update={"operator": operator})
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat()
 
 
 def _of_event(spec: JobSpec, stored: StoredInput, event: StoredEvent) -> SerialIdentity:
