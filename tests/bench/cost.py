@@ -12,7 +12,7 @@ from load_process import load
 from measured_mesh import MeasuredMesh, until
 from windowed import counting
 
-from towpath.contracts.operators import Clean, FieldRule, FieldType, Operator, Window
+from towpath.contracts.operators import Chain, Clean, FieldRule, FieldType, Operator, Window
 
 ENGINE = "engine"
 
@@ -21,6 +21,8 @@ FIRST_S = 60.0
 """Time for a job's first micro-batches."""
 
 BATCH, THOUSAND, CORES, MEMORY = "CPU ms a batch", "CPU ms per 1,000 events", "cores", "PSS, MB"
+SITE_CORES = "site's cores"
+"""Of all processes of the site: engine, agent and broker."""
 
 CLEAN = Clean(
     fields={
@@ -32,12 +34,24 @@ CLEAN = Clean(
 )
 WINDOW: Window = counting(1.0)
 
-CASES: tuple[tuple[str, Operator, float, float, dict[str, Target]], ...] = (
-    ("windowed count, 20 events every 0.5 s", WINDOW, 40.0, 0.5, {BATCH: Target(at_most=190)}),
-    ("clean, 20 events every 0.5 s", CLEAN, 40.0, 0.5, {BATCH: Target(at_most=110)}),
-    ("windowed count, 1,000 events every second", WINDOW, 1_000.0, 1.0, {THOUSAND: Target(at_most=230)}),
-    ("windowed count, 5,000 events every second", WINDOW, 5_000.0, 1.0, {THOUSAND: Target(at_most=60)}),
+BOTH = Chain(steps=[CLEAN, WINDOW])
+AS_JOBS, AS_CHAIN = (CLEAN, WINDOW), (BOTH,)
+
+CASES: tuple[tuple[str, tuple[Operator, ...], float, float, dict[str, Target]], ...] = (
+    ("windowed count, 20 events every 0.5 s", (WINDOW,), 40.0, 0.5, {BATCH: Target(at_most=190)}),
+    ("clean, 20 events every 0.5 s", (CLEAN,), 40.0, 0.5, {BATCH: Target(at_most=110)}),
+    ("windowed count, 1,000 events every second", (WINDOW,), 1_000.0, 1.0, {THOUSAND: Target(at_most=230)}),
+    ("windowed count, 5,000 events every second", (WINDOW,), 5_000.0, 1.0, {THOUSAND: Target(at_most=60)}),
+    ("clean and windowed count as two jobs, 1,000 events every second", AS_JOBS, 1_000.0, 1.0, {}),
+    (
+        "clean and windowed count as a chain, 1,000 events every second",
+        AS_CHAIN,
+        1_000.0,
+        1.0,
+        {SITE_CORES: Target(at_most=0.40)},
+    ),
 )
+"""Name, operators of jobs that read each other, events a second, seconds between micro-batches, targets."""
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
@@ -49,18 +63,27 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
         "the job's first micro-batch; memory at the end: of engine, agent and server"
     )
     measured.cases.append(Case("no job", {MEMORY: _memory_mb(await usage_of(mesh))}))
-    for name, operator, rate, trigger_s, targets in CASES:
+    for name, operators, rate, trigger_s, targets in CASES:
         say(name)
-        figures = await _cost(mesh, operator, rate, trigger_s, warm_s, seconds)
+        figures = await _cost(mesh, operators, rate, trigger_s, warm_s, seconds)
         measured.cases.append(Case(name, figures, targets))
 
 
 async def _cost(
-    mesh: MeasuredMesh, operator: Operator, rate: float, trigger_s: float, warm_s: float, seconds: float
+    mesh: MeasuredMesh,
+    operators: tuple[Operator, ...],
+    rate: float,
+    trigger_s: float,
+    warm_s: float,
+    seconds: float,
 ) -> dict[str, Value]:
     site = EDGE.name
-    start = await mesh.last_serial(site)
-    job = await mesh.job("cost", site, operator, after=start, trigger_s=trigger_s)
+    start, jobs = await mesh.last_serial(site), []
+    for operator in operators:
+        reads = jobs[-1] if jobs else None
+        after = start if reads is None else 0
+        jobs.append(await mesh.job("cost", site, operator, after=after, trigger_s=trigger_s, reads=reads))
+    job = jobs[0]
 
     async def reached() -> tuple[int, int]:
         status = await mesh.status(job)
@@ -76,13 +99,15 @@ async def _cost(
         await asyncio.sleep(seconds)
         after, usage = await reached(), await usage_of(mesh)
         await sending.stop()
-    await mesh.remove(job)
+    for written in reversed(jobs):
+        await mesh.remove(written)
     spent_s = usage[ENGINE].cpu_s - used[ENGINE].cpu_s
     batches, events = after[0] - before[0], after[1] - before[1]
     return {
         BATCH: rounded(1000 * spent_s / max(batches, 1)),
         THOUSAND: rounded(1e6 * spent_s / max(events, 1)),
         CORES: rounded(spent_s / seconds),
+        SITE_CORES: rounded(sum(usage[kind].cpu_s - used[kind].cpu_s for kind in KINDS) / seconds),
         "events/s": rounded(events / seconds),
         MEMORY: _memory_mb(usage),
     }

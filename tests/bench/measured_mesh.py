@@ -107,13 +107,18 @@ class MeasuredMesh:
         after: int,
         trigger_s: float,
         max_events_per_batch: int | None = None,
+        reads: JobSpec | None = None,
     ) -> JobSpec:
-        """Deploy a job that reads the reports at `site` after a serial number. Raises `TowpathError`."""
+        """Deploy a job that reads the reports at `site` after a serial number. Raises `TowpathError`.
+
+        `reads`: it reads the results of this job instead.
+        """
         name = self.fresh_name(prefix)
+        topic = TOPIC if reads is None else reads.output.topic
         spec = JobSpec(
             name=name,
             site=site,
-            inputs=[Input(site=site, topic=TOPIC, start=after)],
+            inputs=[Input(site=site, topic=topic, start=after)],
             output=Output(topic=f"bench/{name}"),
             operator=operator,
             trigger_s=trigger_s,
