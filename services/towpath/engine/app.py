@@ -42,9 +42,14 @@ async def run(settings: EngineSettings) -> None:
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
     planners = Planners(settings.directory)
     planners.start()
-    session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
     on_cluster = is_cluster(settings.spec)
-    await asyncio.to_thread(warm_up, session, read_ahead=not on_cluster)
+    try:
+        session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
+        await asyncio.to_thread(warm_up, session, read_ahead=not on_cluster)
+    except Exception:
+        # Here, because the agent may end the process before Python would have told.
+        log.exception("Spark does not start")
+        raise
     connection = SinkConnection(settings.login, settings.site)
     connection.start()
     queries = Queries(session, settings, connection)
