@@ -21,6 +21,11 @@ MEGABYTE = 1024**2
 """Bytes of `m` in Docker and Java. Compose files use it, too, so a number means the same size everywhere."""
 
 
+DEFAULT_SHARES, NICER = 1024, 1.25
+"""The daemon's units of a container's share of busy processors, and what a level of niceness divides them by:
+the same as the kernel does for processes."""
+
+
 def limiting(limits: ContainerLimits) -> dict[str, Any]:
     """Return the options of a new container. It gets no swap: out of memory, it is killed and not slow."""
     options: dict[str, Any] = {}
@@ -69,6 +74,8 @@ class Description:
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     limits: ContainerLimits = field(default_factory=ContainerLimits)
+    niceness: int = 0
+    """Levels by which it lets other containers go first on a busy processor."""
     user: str | None = None
     """`uid:gid`. None: as the image says."""
     init: bool = False
@@ -121,6 +128,7 @@ def create(description: Description, host: str | None = None) -> str:
             security_opt=["no-new-privileges"],
             log_config=LogConfig(type=LogConfig.types.NONE),
             init=description.init or None,
+            cpu_shares=round(DEFAULT_SHARES / NICER**description.niceness),
             **options,
         )
         return str(made.id)

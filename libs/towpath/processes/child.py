@@ -47,7 +47,8 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen
     """
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     rotate_log(spec.log)
-    script = [sys.executable, "-I", claim.__file__, str(run), spec.name, spec.version, str(restarts)]
+    facts = (spec.name, spec.version, str(restarts), str(spec.niceness))
+    script = [sys.executable, "-I", claim.__file__, str(run), *facts]
     with spec.log.open("ab") as output:
         started = subprocess.Popen(
             [*script, *spec.command],

@@ -7,6 +7,7 @@ still no one starts a second process or fails to find the first.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -17,6 +18,10 @@ import psutil
 
 ALREADY_CLAIMED = 75
 """Exit code when another process holds the name (`EX_TEMPFAIL` of sysexits.h)."""
+
+
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Niceness of this process's session among others, on a kernel that shares processors between sessions."""
 
 
 class AlreadyClaimedError(Exception):
@@ -49,13 +54,27 @@ def claim(run: Path, name: str, command: list[str], *, version: str = "", restar
     temporary.replace(run / f"{name}.json")
 
 
+def let_others_go_first(niceness: int) -> None:
+    """Raise the niceness of this process, and of its session if the kernel has one for it."""
+    if niceness == 0:
+        return
+    level = os.nice(niceness)
+    # Without it, a niceness counts only among the processes of one session.
+    with contextlib.suppress(OSError):
+        AUTOGROUP.write_text(str(level))
+
+
 def main(arguments: list[str]) -> None:
-    """Claim the name, then become the command: `claim.py <run> <name> <version> <restarts> <command…>`."""
-    run, name, version, restarts, *command = arguments
+    """Claim a name, then become the command.
+
+    `claim.py <run> <name> <version> <restarts> <niceness> <command…>`.
+    """
+    run, name, version, restarts, niceness, *command = arguments
     try:
         claim(Path(run), name, command, version=version, restarts=int(restarts))
     except AlreadyClaimedError:
         sys.exit(ALREADY_CLAIMED)
+    let_others_go_first(int(niceness))
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -188,6 +188,7 @@ def _description(spec: ChildSpec, container: Container, name: str) -> Descriptio
             LABEL_VERSION: spec.kept_version,
         },
         limits=container.limits,
+        niceness=spec.niceness,
         user=f"{os.getuid()}:{os.getgid()}",
         init=container.starts_others,
         beside=running.own_id(container.docker_host),

@@ -52,6 +52,8 @@ class ChildSpec:
     """Seconds until it must be ready. After that it is restarted."""
     stop_s: float = 8.0
     """Seconds between SIGTERM and SIGKILL."""
+    niceness: int = 0
+    """Levels by which it lets other processes go first on a busy processor, as those of `nice`."""
     after: tuple[str, ...] = ()
     """Children that must be ready before it starts, and that end after it."""
     version: str = ""

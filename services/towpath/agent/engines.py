@@ -34,6 +34,10 @@ LEFTOVER_STOP_S = 3.0
 
 STOP_S = 6.0
 
+NICENESS = 5
+"""On a busy processor an engine gets a third of what a broker or an agent gets. Those need little, and
+devices and migrations wait for them."""
+
 
 class Engines:
     """Starts and ends engines with their jobs, and knows which engine runs which job."""
@@ -249,6 +253,7 @@ def engine_child(
         ready=engine.answers,
         ready_s=settings.engine.ready_s(spec.engine),
         stop_s=STOP_S,
+        niceness=NICENESS,
         version=version_of(version),
         after=(settings.broker.name,),
     )

@@ -18,6 +18,7 @@ from running.waiting import WITHIN_S, until
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.processes import ChildSpec, find, launch, listed, rotate_log, stop
 from towpath.processes.child import status
+from towpath.processes.claim import AUTOGROUP
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(60)"
 PARENT = """
@@ -77,6 +78,30 @@ def test_environment_reaches_the_process_when_given(run: Path, tmp_path: Path) -
     )
     launch(spec, run)
     assert output_of(spec) == "given True\n"
+
+
+NICE_FAMILY = """
+import os, subprocess, sys
+nice = [sys.executable, "-c", "import os; print(os.nice(0))"]
+print(os.nice(0), subprocess.check_output(nice, text=True).strip(), flush=True)
+"""
+
+
+def test_process_and_its_children_let_others_go_first_when_it_is_nice(run: Path, tmp_path: Path) -> None:
+    own = os.nice(0)
+    spec = child(tmp_path, NICE_FAMILY, niceness=3)
+    launch(spec, run)
+    assert output_of(spec) == f"{own + 3} {own + 3}\n"
+
+
+def test_session_lets_others_go_first_when_the_kernel_shares_processors_between_sessions(
+    run: Path, tmp_path: Path
+) -> None:
+    if not AUTOGROUP.exists():
+        pytest.skip("this kernel has no groups of sessions")
+    started = launch(child(tmp_path, SLEEPER, niceness=3), run)
+    group = Path(f"/proc/{started.pid}/autogroup")
+    until(lambda: group.read_text().endswith(f"nice {os.nice(0) + 3}\n"))
 
 
 def test_launch_is_refused_when_the_name_is_taken(run: Path, tmp_path: Path) -> None:
