@@ -18,6 +18,8 @@ class Target:
 
     at_least: float | None = None
     at_most: float | None = None
+    was: str | None = None
+    """What was measured before events were typed outside the plan, to stand beside it."""
 
     def met(self, value: Value) -> bool:
         """True if a figure reaches it. A figure that is missing, or is no number, does not."""
@@ -110,7 +112,14 @@ class Measured:
                 for case in self.cases
             ],
             "targets": [
-                {"case": case, "figure": title, "value": value, "target": str(target), "met": met}
+                {
+                    "case": case,
+                    "figure": title,
+                    "value": value,
+                    "target": str(target),
+                    "met": met,
+                    "was": target.was,
+                }
                 for case, title, value, target, met in self.verdicts()
             ],
             **({"raw": self.raw} if self.raw else {}),
@@ -124,7 +133,8 @@ def _cell(case: Case, title: str) -> str:
     if target is None:
         return text
     verdict = "[green]met[/green]" if target.met(value) else "[red]not met[/red]"
-    return f"{text} ({target} {verdict})"
+    before = "" if target.was is None else f"; was {target.was}"
+    return f"{text} ({target} {verdict}{before})"
 
 
 def _number(value: float | None) -> str:

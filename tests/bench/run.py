@@ -23,6 +23,8 @@ from typing import Any
 
 import commands
 import cost
+import crowd
+import demonstration
 import emulated_link
 import flow
 import general
@@ -41,7 +43,8 @@ from rich.console import Console
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        *(judging, ingest, cost, windowed, flow, general, state, updown, observation),
+        *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
+        observation,
         *(emulated_link, page_drawing, commands),
     )
 }

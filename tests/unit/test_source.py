@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from towpath import tasks
-from towpath.streams import source
+from towpath.streams import pacing, source
 from towpath.streams.failures import EventsLost
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
@@ -99,10 +98,21 @@ def test_latest_offset_when_a_batch_has_an_exact_size_then_plans_that_many_or_no
 def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_that_many_came(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "IDLE_WAIT_S", 60.0)
-    monkeypatch.setattr(tasks.time, "sleep", lambda _: setattr(log, "last", log.last + 10))
-    patient = reader(exact_events="30", wait_for_news="true")
+    patient = reader(exact_events="30", trigger_s="0", pause_file="of this test")
+    assert patient.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 95}
+    monkeypatch.setattr(pacing.threading.Condition, "wait", lambda *_: setattr(log, "last", log.last + 10))
     assert patient.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 125}
+
+
+def test_latest_offset_when_not_due_then_waits_until_it_is(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    paced = reader(trigger_s="3600", pause_file="of that test")
+    assert paced.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 100}
+    pauses = []
+    monkeypatch.setattr(pacing.threading.Condition, "wait", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(StreamReader, "_paused", lambda _: len(pauses) > 3)
+    log.last = 200
+    assert paced.latestOffset({"serial": 100}, ReadAllAvailable()) == {"serial": 100}
+    assert len(pauses) == 4
 
 
 def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:

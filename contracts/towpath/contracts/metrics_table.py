@@ -67,7 +67,7 @@ def _quantiles(name: str, entity: EntityKind, meaning: str) -> tuple[MetricDefin
 
 
 _PHASES = {
-    "latest_offset": "asking the inputs how far they are",
+    "latest_offset": "waiting until it was due and had events, and asking the inputs how far they are",
     "query_planning": "planning",
     "add_batch": "computing and publishing",
     "wal_commit": "writing down what the micro-batch covers",

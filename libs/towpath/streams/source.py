@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost
 from towpath.streams.log_reader import Access, reader_for
+from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
 
@@ -37,11 +37,6 @@ FORMAT = "towpath"
 
 SPLIT_EVENTS = 25_000
 """Several tasks read a micro-batch above this size. Below it, a second task costs more than it gains."""
-
-IDLE_WAIT_S = 0.2
-"""Time that planning waits for news when a query runs as fast as possible: saves idle planning."""
-
-IDLE_POLL_S = 0.01
 
 BACKLOG_FRESH_S = 1.0
 """Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
@@ -86,7 +81,7 @@ class StreamSource(DataSource):
     - `exact_events`: a micro-batch has exactly this many serial numbers, or does not run
     - `pause_file`: while it exists, nothing new is planned
     - `bound_file`: has the bound of a micro-batch once that differs from `max_events`; 0 for none
-    - `wait_for_news` (`true`): planning may wait a little for the events of a micro-batch
+    - `trigger_s`: seconds between micro-batches, if planning waits until the next one is due. See `Pace`
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
     - `read_ahead` (`true`): the planner of a small micro-batch may read it, see `StreamReader.ahead`
@@ -186,7 +181,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.pause_file = options.get("pause_file")
         self.bound_file = options.get("bound_file")
         self.exact_events = int(options.get("exact_events") or 0)
-        self.wait_for_news = options.get("wait_for_news") == "true"
+        self.trigger_s: str | None = options.get("trigger_s") or None
         self.nudge = options.get("nudge") == "true"
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
@@ -205,12 +200,14 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """Return the newest serial number to plan, within the read limit; `start` while paused."""
-        if self._paused():
-            return start
         begin = Offset.of(start)
         position = begin.serial
+        if self._pace is not None:
+            self._pace.await_turn(self._source, functools.partial(self._has_events, position), self._paused)
+        if self._paused():
+            return start
         first, self.nudge = self.nudge, False
-        last = self._newest(position, patient=not first)
+        last = newest = self._newest(position)
         if first:
             last = min(last, position + FIRST_EVENTS)
         if self.exact_events:
@@ -218,7 +215,29 @@ class StreamReader(EventReader, DataSourceStreamReader):
             last = position + self.exact_events if whole else position
         elif bound := self._bound(limit):
             last = min(last, position + bound)
-        return Offset(max(last, position), begin.nudges + first).document()
+        last = max(last, position)
+        if self._pace is not None:
+            rest = functools.partial(self._has_events, last)
+            some, all_of_it = last > position, newest - last < max(self.exact_events, 1)
+            self._pace.planned(self._source, rest, some=some, all_of_it=all_of_it)
+        return Offset(last, begin.nudges + first).document()
+
+    @property
+    def _pace(self) -> Pace | None:
+        """The pace of the query. Not kept, because the reader travels to Spark's workers."""
+        if self.trigger_s is None:
+            return None
+        return pace_of(self.pause_file or self._source, float(self.trigger_s))
+
+    @property
+    def _source(self) -> str:
+        """This source among those of its query."""
+        return f"{self.stream} {self.subject or ''}"
+
+    def _has_events(self, position: int) -> bool:
+        """True if there are enough events for a micro-batch behind a serial number."""
+        _, last = reader_for(self.access).bounds(self.stream)
+        return last >= position + max(self.exact_events, 1)
 
     def _bound(self, limit: ReadLimit) -> int:
         """Return the bound of the micro-batch to plan, in events; 0 for none."""
@@ -230,18 +249,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def _paused(self) -> bool:
         return self.pause_file is not None and Path(self.pause_file).exists()
 
-    def _newest(self, position: int, *, patient: bool) -> int:
-        wanted = position + max(self.exact_events, 1)
-        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news and patient else 0.0)
-        while True:
-            if self._paused():
-                return position
-            first, last = reader_for(self.access).bounds(self.stream)
-            if first > position + 1 and last > position:
-                raise EventsLost(self.stream, position + 1, first - 1)
-            if last >= wanted or time.monotonic() >= end:
-                return last
-            time.sleep(IDLE_POLL_S)
+    def _newest(self, position: int) -> int:
+        first, last = reader_for(self.access).bounds(self.stream)
+        if first > position + 1 and last > position:
+            raise EventsLost(self.stream, position + 1, first - 1)
+        return last
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""

@@ -31,7 +31,7 @@ class BatchReport:
 
     batch: int
     begun_ns: int
-    """Start of its trigger, Unix nanoseconds, to the millisecond."""
+    """Start, Unix nanoseconds, to the millisecond: the end of the wait for its events."""
     duration_s: float
     """From then to its commit."""
     events: int
@@ -70,8 +70,8 @@ class BatchReport:
         counts = counts_of(progress.get("observedMetrics") or {})
         return cls(
             batch=progress["batchId"],
-            begun_ns=_ns(datetime.fromisoformat(progress["timestamp"])),
-            duration_s=durations.get("triggerExecution", 0) / 1000,
+            begun_ns=_ns(datetime.fromisoformat(progress["timestamp"])) + waiting_ms(progress) * 1_000_000,
+            duration_s=working_ms(progress) / 1000,
             events=_events(progress["sources"], inputs, after, through),
             after=after,
             through=through,
@@ -81,6 +81,16 @@ class BatchReport:
             state_bytes=sum(operator["memoryUsedBytes"] for operator in state) if state else None,
             steps={steps[n]: count for n, count in counts.items()} if steps else {},
         )
+
+
+def waiting_ms(progress: dict[str, Any]) -> int:
+    """Return how long the sources took to plan. Nearly all of it is waiting, see `Pace`."""
+    return progress["durationMs"].get("latestOffset", 0)
+
+
+def working_ms(progress: dict[str, Any]) -> int:
+    """Return how long a micro-batch took, without the wait for its events."""
+    return progress["durationMs"].get("triggerExecution", 0) - waiting_ms(progress)
 
 
 def serials(sources: Sequence[dict[str, Any]], member: str, inputs: Sequence[str]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from towpath.atomic_write import write_atomically
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
-from towpath.engine.batch_reports import REPORTS, serials
+from towpath.engine.batch_reports import REPORTS, serials, working_ms
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import EngineSettings
@@ -32,6 +32,7 @@ from towpath.operators.kind import keeps_state, kind_of
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.operators.rejections import Observed, observed
 from towpath.streams.encoding import MessageEncoder
+from towpath.streams.pacing import forget_pace, is_waiting
 from towpath.streams.reading import Reading
 from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
@@ -65,7 +66,7 @@ def compile_for(
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
             "pause_file": str(pause),
             "bound_file": str(_bound_file(pause)),
-            "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
+            "trigger_s": str(trigger_s(spec)) if is_paced(spec) else "",
             "nudge": "true" if keeps_state(spec.operator) else "false",
             "recall": "true" if kind.watermarked(spec.operator) and len(spec.inputs) > 1 else "false",
             "read_ahead": "false" if is_cluster(settings.spec) else "true",
@@ -115,6 +116,14 @@ def _bound_file(pause: Path) -> Path:
 def trigger_s(spec: JobSpec) -> float:
     """Return the seconds between the starts of micro-batches."""
     return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
+
+
+def is_paced(spec: JobSpec) -> bool:
+    """Return True if the job's sources start its micro-batches, see `Pace`.
+
+    Spark's own trigger starts those that are windows of processing time: they end at multiples of their size.
+    """
+    return trigger_s(spec) == 0 or not kind_of(spec.operator).covers_batches
 
 
 def planned_range(checkpoint: Path, assignment: Assignment, batch: int) -> SerialRange:
@@ -183,12 +192,15 @@ class Query:
         self.telemetry.begin(self._reported, self._begun)
         self._window = micro_batch_window(self.assignment)
         self._started.clear()
+        forget_pace(str(self.pause_file))
+        spec = self.assignment.spec
+        interval_s = 0.0 if is_paced(spec) else trigger_s(spec)
         self.running = (
             results.writeStream.foreachBatch(self._publish)
-            .queryName(self.assignment.spec.name)
+            .queryName(spec.name)
             .outputMode("append")
             .option("checkpointLocation", str(self.checkpoint))
-            .trigger(processingTime=f"{trigger_s(self.assignment.spec):f} seconds")
+            .trigger(processingTime=f"{interval_s:f} seconds")
             .start()
         )
         self._started.set()
@@ -258,12 +270,18 @@ class Query:
         asked_ns = time.time_ns()
         self.pause_file.touch()
         end = time.monotonic() + within_s
-        while self.running.isActive and self.running.status["isTriggerActive"] and time.monotonic() < end:
+        while self._is_busy(self.running) and time.monotonic() < end:
             time.sleep(HALT_POLL_S)
         self.take_in_progress()
         self.telemetry.halted(traceparent, asked_ns)
         self.running.stop()
         self.running = None
+        forget_pace(str(self.pause_file))
+
+    def _is_busy(self, running: StreamingQuery) -> bool:
+        """True while a micro-batch is under way. Spark counts the wait for its events, too."""
+        waiting = is_waiting(str(self.pause_file))
+        return running.isActive and not waiting and running.status["isTriggerActive"]
 
     def on_progress(self, progress: dict[str, Any]) -> None:
         """Take in Spark's report of a micro-batch. Repeated ones change nothing."""
@@ -278,7 +296,7 @@ class Query:
             "serials": reached,
             "events": sum(reached.values()) - sum(self._begun.get(name, 0) for name in reached),
             "batch_s": _duration_s(progress) if advanced else previous.get("batch_s"),
-            "events_per_s": progress.get("processedRowsPerSecond") or previous.get("events_per_s", 0.0),
+            "events_per_s": _rate(progress) or previous.get("events_per_s", 0.0),
             "committed_at": _ended_at(progress) if advanced else previous.get("committed_at"),
         }
 
@@ -308,10 +326,16 @@ class Query:
         return paused.model_copy(update={"last_processed_at": last})
 
 
+def _rate(progress: dict[str, Any]) -> float:
+    """Return the events per second that the micro-batch processed."""
+    return progress.get("numInputRows", 0) / max(_duration_s(progress), 0.001)
+
+
 def _duration_s(progress: dict[str, Any]) -> float:
-    return progress["durationMs"].get("triggerExecution", 0) / 1000
+    return working_ms(progress) / 1000
 
 
 def _ended_at(progress: dict[str, Any]) -> datetime:
     """Return the time when the micro-batch was committed."""
-    return datetime.fromisoformat(progress["timestamp"]) + timedelta(seconds=_duration_s(progress))
+    took = timedelta(milliseconds=progress["durationMs"].get("triggerExecution", 0))
+    return datetime.fromisoformat(progress["timestamp"]) + took

@@ -16,6 +16,8 @@ SLOW = "slow-"
 """Names of rules that slow something down begin so. What they slow down follows the last `-`."""
 
 _DURATIONS = "event.durationMs"
+_WORK = f"{_DURATIONS}.triggerExecution - {_DURATIONS}.latestOffset"
+"""Without the wait for events."""
 
 
 def batch_metrics(job: str) -> Rule:
@@ -26,8 +28,8 @@ def batch_metrics(job: str) -> Rule:
     """
     values = {
         PROCESSING: f"double({_DURATIONS}.addBatch) / 1000.0",
-        SCHEDULING: f"double({_DURATIONS}.triggerExecution - {_DURATIONS}.addBatch) / 1000.0",
-        TOTAL: f"double({_DURATIONS}.triggerExecution) / 1000.0",
+        SCHEDULING: f"double({_WORK} - {_DURATIONS}.addBatch) / 1000.0",
+        TOTAL: f"double({_WORK}) / 1000.0",
         SIZE: "event.numInputRows",
     }
     labels = {"batch": "{event.batchId}", "started_at": "{event.timestamp}"}

@@ -1,0 +1,135 @@
+"""Decide when a query plans its next micro-batch: as soon as it is due, and there are events.
+
+Spark's own trigger starts micro-batches at whole multiples of an interval. So all jobs of a machine start at
+the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
+micro-batch is due an interval after the last one began, and then starts with the first event. A pipeline so
+passes an event on as soon as it has it, with as many micro-batches as before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+News: TypeAlias = Callable[[], bool]
+"""True if a source has events behind those that it has planned."""
+
+GRACE_S = 1.0
+"""Longest time that a micro-batch waits for events once it is due. Spark may then run one without events, to
+close windows, as it does with a trigger of its own."""
+LEAST_GRACE_S = 0.2
+"""The same where micro-batches are due at once. It spares idle planning."""
+
+LOOK_S = 0.25
+"""Between two looks whether the query is paused, for planners that cannot be woken."""
+
+LEAST_PAUSE_S = 0.01
+LEAST_LONGEST_PAUSE_S = 0.1
+SHARE_OF_SILENCE = 0.1
+"""A pause between two questions for events, in proportion to how long none came. So events wait at most a
+tenth longer than they took to come, and a silent stream is seldom asked."""
+
+
+class Pace:
+    """Paces one run of one query, for all of its sources. Spark asks them one after the other."""
+
+    def __init__(self, trigger_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start micro-batches at least `trigger_s` seconds apart."""
+        self.trigger_s = trigger_s
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._news: dict[str, News] = {}
+        """Source → whether there are events that it has not planned."""
+        self._asked: set[str] = set()
+        """Sources that have planned for the present micro-batch."""
+        self._behind = False
+        """True if the present micro-batch leaves events to the next."""
+        self._began_at: float | None = None
+        """Beginning of the last micro-batch that had events."""
+        self._silent_since = clock()
+        self.is_waiting = False
+        """True while a source waits, and nothing is planned."""
+
+    @property
+    def grace_s(self) -> float:
+        """Seconds that a micro-batch which is due waits for events."""
+        return max(LEAST_GRACE_S, min(GRACE_S, self.trigger_s / 2))
+
+    def await_turn(self, source: str, news: News, paused: Callable[[], bool]) -> None:
+        """Wait until `source` is to plan. Only the first source of a micro-batch waits: for any of them.
+
+        The first micro-batch of a run does not wait. Returns early when the query is paused, and without
+        events when none came for a while.
+        """
+        self._news[source] = news
+        if source not in self._asked:
+            self._asked.add(source)
+            return
+        self._asked = {source}
+        self.is_waiting = True
+        try:
+            self._wait(paused)
+        finally:
+            self.is_waiting = False
+        self._behind = False
+
+    def _wait(self, paused: Callable[[], bool]) -> None:
+        """Wait until the next micro-batch is due, and then a while for events."""
+        ask_at = self._due_at()
+        patient_until = max(self._clock(), ask_at) + self.grace_s
+        while not paused():
+            now = self._clock()
+            if now >= ask_at:
+                if now >= patient_until or any(has_events() for has_events in self._news.values()):
+                    break
+                ask_at = min(now + self._pause_s(now), patient_until)
+            with self._changed:
+                self._changed.wait(min(ask_at - now, LOOK_S))
+
+    def planned(self, source: str, news: News, *, some: bool, all_of_it: bool) -> None:
+        """Note what a source planned: `some` events or none, `all_of_it` that there were or not.
+
+        `news` tells whether there are events behind these. What is left is planned as soon as this micro-
+        batch has ended, because the job is behind.
+        """
+        self._news[source] = news
+        if some:
+            self._began_at = self._silent_since = self._clock()
+        self._behind = self._behind or not all_of_it
+
+    def wake(self) -> None:
+        """Let the source that waits look whether the query is paused."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _due_at(self) -> float:
+        if self._began_at is None:
+            return self._clock()
+        return self._began_at + (0.0 if self._behind else self.trigger_s)
+
+    def _pause_s(self, now: float) -> float:
+        longest = max(self.trigger_s / 2, LEAST_LONGEST_PAUSE_S)
+        return min(max(SHARE_OF_SILENCE * (now - self._silent_since), LEAST_PAUSE_S), longest)
+
+
+_paces: dict[str, Pace] = {}
+
+
+def pace_of(query: str, trigger_s: float) -> Pace:
+    """Return the pace of a query of this process, by a name that no other query has."""
+    return _paces.setdefault(query, Pace(trigger_s))
+
+
+def forget_pace(query: str) -> None:
+    """Forget the pace of a run that has ended. A source that still waits looks whether it is paused."""
+    pace = _paces.pop(query, None)
+    if pace is not None:
+        pace.wake()
+
+
+def is_waiting(query: str) -> bool:
+    """True if a source of the query waits for its next micro-batch, in this process."""
+    pace = _paces.get(query)
+    return pace is not None and pace.is_waiting

@@ -1,0 +1,147 @@
+"""When a query plans its micro-batches, by a simulated clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from towpath.streams import pacing
+from towpath.streams.pacing import Pace
+
+
+class Clock:
+    """Goes on only while someone waits. `events` come at these times."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.events: list[float] = []
+        self.planned = 0
+        self.questions = 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def has_events(self) -> bool:
+        self.questions += 1
+        return self.waiting > 0
+
+    @property
+    def waiting(self) -> int:
+        return sum(at <= self.now for at in self.events) - self.planned
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(pacing.threading.Condition, "wait", lambda _, seconds: made.wait(seconds))
+    return made
+
+
+def never() -> bool:
+    return False
+
+
+def plan(pace: Pace, clock: Clock, *, at_most: int = 1000, paused: Callable[[], bool] = never) -> int:
+    """Plan as the only source of a query. Return the number of events."""
+    pace.await_turn("IN", clock.has_events, paused)
+    count = min(clock.waiting, at_most)
+    clock.planned += count
+    pace.planned("IN", clock.has_events, some=count > 0, all_of_it=clock.waiting == 0)
+    return count
+
+
+def begun(trigger_s: float, clock: Clock) -> Pace:
+    """Return the pace of a run that has had its first micro-batch, at 100 s."""
+    pace = Pace(trigger_s, clock)
+    clock.events.append(clock.now)
+    assert plan(pace, clock) == 1
+    assert clock.now == 100.0
+    return pace
+
+
+def test_batch_when_events_wait_then_begins_an_interval_after_the_last_one(clock: Clock) -> None:
+    pace = begun(3.0, clock)
+    clock.events += [100.5, 101.0]
+    assert plan(pace, clock) == 2
+    assert clock.now == 103.0
+
+
+def test_batch_when_it_is_due_and_there_are_no_events_then_begins_with_the_first(clock: Clock) -> None:
+    pace = begun(3.0, clock)
+    clock.events += [103.5]
+    assert plan(pace, clock) == 1
+    assert 103.5 <= clock.now < 103.9
+
+
+def test_next_batch_when_one_had_to_wait_for_events_then_is_an_interval_after_it(clock: Clock) -> None:
+    pace = begun(3.0, clock)
+    clock.events += [103.5, 104.0]
+    plan(pace, clock)
+    began = clock.now
+    assert plan(pace, clock) == 1
+    assert clock.now == pytest.approx(began + 3.0)
+
+
+def test_batch_when_no_events_come_then_spark_gets_a_turn_soon_after_it_was_due(clock: Clock) -> None:
+    pace = begun(3.0, clock)
+    assert plan(pace, clock) == 0
+    assert clock.now == pytest.approx(104.0)
+
+
+def test_next_batch_when_the_last_left_events_then_begins_at_once(clock: Clock) -> None:
+    pace = begun(3.0, clock)
+    clock.events += [101.0] * 25
+    assert plan(pace, clock, at_most=10) == 10
+    assert plan(pace, clock, at_most=10) == 10
+    assert plan(pace, clock, at_most=10) == 5
+    assert clock.now == 103.0
+    clock.events += [103.0]
+    assert plan(pace, clock) == 1
+    assert clock.now == 106.0
+
+
+def test_stream_when_silent_for_long_then_is_asked_seldom(clock: Clock) -> None:
+    pace = begun(1.0, clock)
+    while clock.now < 160.0:
+        assert plan(pace, clock) == 0
+    asked, since = clock.questions, clock.now
+    while clock.now < since + 10.0:
+        plan(pace, clock)
+    assert (clock.questions - asked) / (clock.now - since) <= 3
+
+
+def test_pause_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
+    pace = begun(3600.0, clock)
+    clock.events += [101.0]
+    pace.await_turn("IN", clock.has_events, lambda: clock.now > 102.0)
+    assert clock.now < 102.5
+
+
+@pytest.mark.parametrize("with_news", ["a", "b"])
+def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
+    clock: Clock, with_news: str
+) -> None:
+    pace, arrives_at = Pace(3.0, clock), 103.3
+    news = {name: (lambda name=name: name == with_news and clock.now >= arrives_at) for name in ("a", "b")}
+    for name in news:
+        pace.await_turn(name, news[name], never)
+        pace.planned(name, news[name], some=True, all_of_it=True)
+    assert clock.now == 100.0, "the first micro-batch of a run does not wait"
+    pace.await_turn("b", news["b"], never)
+    assert arrives_at <= clock.now < arrives_at + 0.4
+    turn = clock.now
+    pace.await_turn("a", news["a"], never)
+    assert clock.now == turn, "the other source plans for the same micro-batch"
+
+
+def test_sources_when_one_is_behind_then_the_next_batch_begins_at_once(clock: Clock) -> None:
+    pace = Pace(3.0, clock)
+    for name, all_of_it in (("a", False), ("b", True)):
+        pace.await_turn(name, lambda: True, never)
+        pace.planned(name, lambda: True, some=True, all_of_it=all_of_it)
+    pace.await_turn("a", lambda: True, never)
+    assert clock.now == 100.0
