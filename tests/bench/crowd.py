@@ -31,7 +31,7 @@ TARGETS = {12: {KEEP_UP: Target(at_least=12, was="5")}}
 
 @dataclass(frozen=True)
 class Pace:
-    """What one job did in some seconds."""
+    """The progress of one job over some seconds."""
 
     batches: int
     behind_events: int

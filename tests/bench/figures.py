@@ -19,7 +19,7 @@ class Target:
     at_least: float | None = None
     at_most: float | None = None
     was: str | None = None
-    """What was measured before events were typed outside the plan, to stand beside it."""
+    """The figure before events were typed outside the plan, to stand beside it."""
 
     def met(self, value: Value) -> bool:
         """True if a figure reaches it. A figure that is missing, or is no number, does not."""
