@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog drill campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -79,6 +79,9 @@ lint: setup ## Check style, format, types, layers, exported contracts, links bet
 export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models, tables from the strategies.
 	$(PYTHON) -m towpath.contracts.export
 	$(PYTHON) -m towpath.protocols.tables
+
+jar: setup ## Compile the one class in Java, which is kept in the repository. Needs a JDK; nothing else here does.
+	$(PYTHON) -m towpath.engines.spark.local_files
 
 up: setup ## Start a mesh of the sites jfk and cloud (SITES=jfk,lga,cloud for others).
 	@.venv/bin/towpath up $(if $(SITES),--sites $(SITES))

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pyspark
 
+from towpath.engines.spark.local_files import JAR
+
 MAKING_S = 300.0
 """Time for a session, its warm-up and writing the archive, on a slow machine."""
 
@@ -26,7 +28,7 @@ _RECORDING = "towpath.engine.class_recording"
 
 
 def class_archive() -> Path:
-    """Return the path of the archive for this installation's PySpark and the Java that it would start.
+    """Return the path of the archive for this installation's classes and the Java that it would start.
 
     Another Java, or another PySpark, has another archive, because a JVM takes only its own, of the same
     files.
@@ -34,7 +36,8 @@ def class_archive() -> Path:
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
     built = java.stat().st_mtime_ns if java.exists() else 0
-    fits = f"{java.resolve()} {built} {pyspark.__version__} {pyspark.__path__[0]}"
+    ours = f"{JAR} {JAR.stat().st_mtime_ns}"
+    fits = f"{java.resolve()} {built} {pyspark.__version__} {pyspark.__path__[0]} {ours}"
     digest = hashlib.blake2b(fits.encode(), digest_size=8).hexdigest()
     return Path(sys.prefix, "share", "towpath", f"engine-classes-{digest}.jsa")
 

@@ -13,6 +13,7 @@ from towpath.engine.class_archive import archive_option
 from towpath.engine.masters import ROCKSDB, placed
 from towpath.engine.settings import EngineSettings
 from towpath.engines.spark.binder import is_cluster
+from towpath.engines.spark.local_files import local_file_settings
 from towpath.hooks.extension import spark_settings
 from towpath.streams.source import StreamSource
 
@@ -95,7 +96,8 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
         .config(f"{ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
         .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
-    for key, value in (TUNING | placed(settings.spec, java_options) | spark_settings()).items():
+    placing = placed(settings.spec, java_options)
+    for key, value in (TUNING | local_file_settings() | placing | spark_settings()).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(StreamSource)
