@@ -18,6 +18,13 @@ def test_target_has_caught_up_when_it_is_where_the_source_was_one_interval_ago()
     assert catch_up.observe(1.6, {"a": 40}, {"a": 20})
 
 
+def test_target_has_caught_up_at_once_when_it_has_worked_and_is_where_the_source_is() -> None:
+    catch_up = CatchUp(["a", "b"], trigger_s=60.0)
+    assert not catch_up.observe(0.0, {"a": 10, "b": 1}, {"a": 9, "b": 1}, worked=True)
+    assert not catch_up.observe(0.5, {"a": 10, "b": 1}, {"a": 10, "b": 1}, worked=False)
+    assert catch_up.observe(0.6, {"a": 10, "b": 1}, {"a": 10, "b": 1}, worked=True)
+
+
 def test_target_has_not_caught_up_when_it_is_behind_in_one_of_two_inputs() -> None:
     catch_up = CatchUp(["a", "b"], trigger_s=0.0)
     catch_up.observe(0.0, {"a": 5, "b": 5}, {})

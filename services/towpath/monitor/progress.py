@@ -29,6 +29,7 @@ Serials = Mapping[str, int]
 class CatchUp:
     """The target has caught up when it is where the source was one trigger interval ago, in every input.
 
+    A target that has worked, and is where the source is now, need not wait until that interval has passed.
     Serial numbers are compared input by input and not by a watermark. So an idle input stands still for both
     and holds neither up.
     """
@@ -40,16 +41,22 @@ class CatchUp:
         """The source's serials with the time of each report. Only the first may be older than the lag."""
         self._target: Serials = {}
 
-    def observe(self, at_s: float, source: Serials, target: Serials) -> bool:
-        """Take both serial numbers at `at_s` (any clock, seconds). True if the target has caught up."""
+    def observe(self, at_s: float, source: Serials, target: Serials, *, worked: bool = False) -> bool:
+        """Take both serial numbers at `at_s` (any clock, seconds). True if the target has caught up.
+
+        `worked`: the target has processed events itself.
+        """
         self._earlier.append((at_s, dict(source)))
         self._target = dict(target)
         while len(self._earlier) > 1 and self._earlier[1][0] <= at_s - self._lag_s:
             self._earlier.popleft()
         then, wanted = self._earlier[0]
-        if then > at_s - self._lag_s:
-            return False
-        return all(target.get(name, 0) >= wanted.get(name, 0) for name in self._inputs)
+        if worked and self._reaches(source):
+            return True
+        return then <= at_s - self._lag_s and self._reaches(wanted)
+
+    def _reaches(self, wanted: Serials) -> bool:
+        return all(self._target.get(name, 0) >= wanted.get(name, 0) for name in self._inputs)
 
     def distances(self) -> dict[str, int]:
         """Return input → serial numbers by which the target is behind the newest of the source."""
@@ -100,10 +107,11 @@ class RunProgress:
         self.caught_up = False
         if source is not None and target is not None and target.state is JobState.RUNNING:
             at = asyncio.get_running_loop().time()
-            level = self._catch_up.observe(at, source.serials, target.serials)
+            worked = target.events > 0
+            level = self._catch_up.observe(at, source.serials, target.serials, worked=worked)
             # A checkpoint that was just shipped is level, too. What counts is that the target works: its
             # first micro-batch takes longest, and no result comes before it has ended.
-            self.caught_up = level and (target.events > 0 or target.serials == source.serials)
+            self.caught_up = level and (worked or target.serials == source.serials)
 
     async def _report(self, site: str) -> JobStatus | None:
         loop = asyncio.get_running_loop()
