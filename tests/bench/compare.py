@@ -276,8 +276,7 @@ def _notes(plan: Plan) -> list[str]:
         f"keeps up: after {plan.step_s:g} s the next window is at most {OVERDUE_LIMIT_S:g} s overdue, the "
         f"load at most {LOAD_BEHIND_LIMIT_S:g} s, and no event is lost; rates double up to {plan.highest:,}",
         "Towpath: a site of a mesh, every event stored and every micro-batch in a checkpoint; without one at "
-        "the others, who have a plain nats-server as broker and run as their documentation starts them: "
-        f"{versions}",
+        f"the others, which have a plain nats-server as broker and run with their defaults: {versions}",
     ]
 
 
