@@ -39,3 +39,5 @@ class Benchmark:
     """Sites of the mesh that it runs on; none if it makes a mesh of its own."""
     measure: Callable[[MeasuredMesh | None, Scale, Say, Measured], Awaitable[None]]
     """Adds cases to the result one by one, so that a failure keeps the earlier ones."""
+    on_request: bool = False
+    """True if it runs only when it is named: it takes long, or installs what nothing else needs."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import compare
 import cost
 import crowd
 import demonstration
@@ -45,7 +46,7 @@ BENCHMARKS = {
     for module in (
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
         observation,
-        *(emulated_link, page_drawing, commands),
+        *(emulated_link, page_drawing, commands, compare),
     )
 }
 RESULTS = Path(__file__).with_name("results")
@@ -62,11 +63,13 @@ def main(
     chosen = _arguments(arguments, every, program)
     if chosen.list:
         for benchmark in every.values():
-            print(f"{benchmark.name:15} {benchmark.title}")
+            remark = " (only by --only)" if benchmark.on_request else ""
+            print(f"{benchmark.name:15} {benchmark.title}{remark}")
         return 0
     logging.basicConfig(level=logging.ERROR)
     scale = Scale.QUICK if chosen.quick else Scale.FULL if chosen.full else Scale.DEFAULT
-    benchmarks = [every[name] for name in chosen.only or every]
+    usual = [name for name, benchmark in every.items() if not benchmark.on_request]
+    benchmarks = [every[name] for name in chosen.only or usual]
     found: list[Measured] = []
     machine = _machine(scale)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
