@@ -28,6 +28,7 @@ import flow
 import general
 import ingest
 import judging
+import jvm
 import observation
 import page_drawing
 import state
@@ -42,7 +43,7 @@ BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(judging, ingest, cost, windowed, flow, general, state, updown, observation),
-        *(emulated_link, page_drawing, commands),
+        *(emulated_link, page_drawing, commands, jvm),
     )
 }
 RESULTS = Path(__file__).with_name("results")
