@@ -97,8 +97,8 @@ class EngineSpec(Model):
     """Upper bound of what all RocksDB state stores of the site hold in memory."""
     compilation: Compilation = Compilation.QUICK
     """`thorough` is for sites that read ten thousand events a second or more for minutes. Their micro-batches
-    then take less CPU time, but engines take about twice as much to start. Fewer events a second gain
-    nothing from it."""
+    then take less CPU time, but engines take about twice as much to start. At lower
+    rates it gained nothing within the minutes that were measured."""
     java_options: str = ""
     """Further options of the engine's JVM. They come after its own, so they win. `compilation` chooses the
     compiler tiers."""
