@@ -31,6 +31,7 @@ import flow
 import general
 import ingest
 import judging
+import jvm
 import observation
 import page_drawing
 import state
@@ -46,7 +47,7 @@ BENCHMARKS = {
     for module in (
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
         observation,
-        *(emulated_link, page_drawing, commands, compare),
+        *(emulated_link, page_drawing, commands, jvm, compare),
     )
 }
 RESULTS = Path(__file__).with_name("results")

@@ -74,6 +74,15 @@ class EngineStart(StrEnum):
     """As long as the site does: its first job starts some seconds earlier."""
 
 
+class Compilation(StrEnum):
+    """Effort that an engine puts into compiling its code."""
+
+    QUICK = "quick"
+    """Only the first tier of Java's compiler, and no code that Spark generates: for small micro-batches."""
+    THOROUGH = "thorough"
+    """Both tiers, and code that Spark generates for each query: for large micro-batches."""
+
+
 class EngineSpec(Model):
     """The engine of a site. Everything but `kind` and `start` is for Spark."""
 
@@ -86,10 +95,13 @@ class EngineSpec(Model):
     """Heap of the driver, as Spark writes it, at least `480m`."""
     state_memory_mb: int = Field(default=128, ge=16)
     """Upper bound of what all RocksDB state stores of the site hold in memory."""
+    compilation: Compilation = Compilation.QUICK
+    """`thorough` is for sites that read ten thousand events a second or more for minutes. Their micro-batches
+    then take less CPU time, but engines take about twice as much to start. At lower
+    rates it gained nothing within the minutes that were measured."""
     java_options: str = ""
-    """Further options of the engine's JVM. `-XX:TieredStopAtLevel=4` turns on the second compiler tier,
-    for sites with thousands of events a second: the engine starts with twice the CPU time, and its
-    micro-batches then take about half."""
+    """Further options of the engine's JVM. They come after its own, so they win. `compilation` chooses the
+    compiler tiers."""
     cluster_cores: int = Field(default=2, ge=1)
     """Cores that the site takes of a cluster; the rest is left to others."""
     executor_memory: Heap = "1g"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from towpath.contracts.site import Compilation, EngineSpec
 from towpath.engine.class_archive import archive_option
 from towpath.engine.masters import ROCKSDB, placed
 from towpath.engine.settings import EngineSettings
@@ -45,11 +46,6 @@ TUNING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
-    # Spark writes the source text of generated code for every micro-batch, even if the compiled class is
-    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions are slower only for
-    # batches far larger than a site's, and reading those in Python costs more anyway.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
@@ -57,6 +53,27 @@ TUNING = {
     "spark.ui.retainedStages": "20",
     "spark.sql.ui.retainedExecutions": "5",
 }
+
+CODE_GENERATION = {
+    # Spark writes the source text of generated code for every micro-batch, even if the compiled class is
+    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions cost more only
+    # in batches of tens of thousands of events.
+    Compilation.QUICK: {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    },
+    Compilation.THOROUGH: {},
+}
+"""Spark settings for each effort of compilation. Spark generates code by default."""
+
+_TIERS = {
+    Compilation.QUICK: "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.2",
+    Compilation.THOROUGH: "-XX:TieredStopAtLevel=4",
+}
+"""The last tier of Java's compilers. The JVM counts the first compiler as 1 to 3, and the second as 4.
+
+The first one compiles so quickly that methods are compiled after a fifth of the usual number of calls: an
+engine repeats in every micro-batch what it would interpret meanwhile."""
 
 _LOG_CONFIGURATION = """\
 rootLogger.level = warn
@@ -86,7 +103,7 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     scratch.mkdir(parents=True)
     log_configuration = directory / "log4j2.properties"
     log_configuration.write_text(_LOG_CONFIGURATION)
-    java_options = _java_options(settings, log_configuration)
+    java_options = java_options_of(settings.spec, log_configuration)
     builder = (
         SparkSession.builder.appName(f"towpath-{settings.site}")
         .master(settings.spec.spark_master)
@@ -96,8 +113,9 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
         .config(f"{ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
         .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
-    placing = placed(settings.spec, java_options)
-    for key, value in (TUNING | local_file_settings() | placing | spark_settings()).items():
+    generation, placing = CODE_GENERATION[settings.spec.compilation], placed(settings.spec, java_options)
+    tuning = TUNING | generation | local_file_settings() | placing | spark_settings()
+    for key, value in tuning.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(StreamSource)
@@ -105,23 +123,18 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     return session
 
 
-def _java_options(settings: EngineSettings, log_configuration: Path) -> str:
+def java_options_of(spec: EngineSpec, log_configuration: Path) -> str:
     """Return the options of the engine's JVM. The site's own options come last, so they win.
 
     - The serial collector, because the heap is small.
-    - Only the first compiler tier, because micro-batches are short and a site has few cores. Without the
-      second tier, a micro-batch costs half the CPU time for the first minutes, and a session starts in 4.4
-      instead of 7.7 CPU seconds.
+    - Only the first compiler tier by default, because micro-batches are short and a site has few cores. The
+      second tier costs CPU time for minutes, until it has compiled what runs often.
     - A code cache of 240 MB. With the first tier only it has 48 MB, which two jobs filled in two minutes.
       From then on the JVM threw code away and compiled it again, for a third of its CPU time.
-    - Methods are compiled after a fifth of the usual number of calls. The first tier compiles quickly, and a
-      site's engine repeats in every micro-batch what it interprets meanwhile. So a windowed job costs a
-      quarter less from its twentieth micro-batch on.
     - Large stacks, because frames of the first tier are deeper. Spark searches the texts of a cluster's
       errors with recursion, which needs even larger ones.
     """
-    stack = "16m" if is_cluster(settings.spec) else "4m"
-    ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xss{stack}"
-    ours += " -XX:CompileThresholdScaling=0.2"
+    stack = "16m" if is_cluster(spec) else "4m"
+    ours = f"-XX:+UseSerialGC {_TIERS[spec.compilation]} -XX:ReservedCodeCacheSize=240m -Xss{stack}"
     logging = f"-Dlog4j2.configurationFile=file:{log_configuration}"
-    return f"{ours} {logging} {settings.spec.java_options}".strip()
+    return f"{ours} {logging} {spec.java_options}".strip()

@@ -2,6 +2,9 @@
 
 The first query of a session loads thousands of classes and compiles code. It takes ten seconds, and the
 second one takes one. Without the warm-up, a job that arrives by migration would be down that long.
+
+It comes before the engine is ready. By default an engine starts for a job, which arrives as soon as the
+engine is ready. A warm-up after that would compete with the job for the site's cores.
 """
 
 from __future__ import annotations
