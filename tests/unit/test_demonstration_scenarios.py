@@ -55,7 +55,7 @@ def test_evacuation_when_described_then_the_site_is_lost_once_the_job_has_left(t
 
 
 def test_moves_when_a_share_of_the_load_was_sent_then_malformed_records_count() -> None:
-    assert [step.at for step in moving_scenario(OPTIONS).timeline] == [7.537, 12.06]
+    assert [step.at for step in moving_scenario(OPTIONS).timeline] == [8.291, 12.06]
 
 
 def test_sites_when_slowed_then_one_after_another_before_the_move_and_until_after_it() -> None:

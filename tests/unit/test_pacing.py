@@ -25,9 +25,9 @@ class Clock:
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
-    def has_events(self) -> bool:
+    def backlog(self) -> int:
         self.questions += 1
-        return self.waiting > 0
+        return self.waiting
 
     @property
     def waiting(self) -> int:
@@ -47,16 +47,16 @@ def never() -> bool:
 
 def plan(pace: Pace, clock: Clock, *, at_most: int = 1000, paused: Callable[[], bool] = never) -> int:
     """Plan as the only source of a query. Return the number of events."""
-    pace.await_turn("IN", clock.has_events, paused)
+    pace.await_turn("IN", clock.backlog, paused)
     count = min(clock.waiting, at_most)
     clock.planned += count
-    pace.planned("IN", clock.has_events, some=count > 0, all_of_it=clock.waiting == 0)
+    pace.planned("IN", clock.backlog, some=count > 0, all_of_it=clock.waiting == 0)
     return count
 
 
-def begun(trigger_s: float, clock: Clock) -> Pace:
+def begun(trigger_s: float, clock: Clock, *, bursts: bool = False) -> Pace:
     """Return the pace of a run that has had its first micro-batch, at 100 s."""
-    pace = Pace(trigger_s, clock)
+    pace = Pace(trigger_s, bursts=bursts, clock=clock)
     clock.events.append(clock.now)
     assert plan(pace, clock) == 1
     assert clock.now == 100.0
@@ -75,6 +75,25 @@ def test_batch_when_it_is_due_and_there_are_no_events_then_begins_with_the_first
     clock.events += [103.5]
     assert plan(pace, clock) == 1
     assert 103.5 <= clock.now < 103.9
+
+
+@pytest.mark.parametrize("first", [102.9, 103.4])
+def test_batch_when_another_job_still_publishes_its_results_then_waits_for_the_last(
+    clock: Clock, first: float
+) -> None:
+    pace = begun(3.0, clock, bursts=True)
+    clock.events += [first + n / 1000 for n in range(200)]
+    assert plan(pace, clock) == 200
+    assert clock.now < first + 0.4
+
+
+def test_batch_when_results_of_another_job_never_cease_then_waits_for_a_fifth_of_the_interval(
+    clock: Clock,
+) -> None:
+    pace = begun(3.0, clock, bursts=True)
+    clock.events += [100.5 + n / 100 for n in range(1000)]
+    plan(pace, clock)
+    assert clock.now == pytest.approx(103.6)
 
 
 def test_next_batch_when_one_had_to_wait_for_events_then_is_an_interval_after_it(clock: Clock) -> None:
@@ -117,7 +136,7 @@ def test_stream_when_silent_for_long_then_is_asked_seldom(clock: Clock) -> None:
 def test_pause_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
     pace = begun(3600.0, clock)
     clock.events += [101.0]
-    pace.await_turn("IN", clock.has_events, lambda: clock.now > 102.0)
+    pace.await_turn("IN", clock.backlog, lambda: clock.now > 102.0)
     assert clock.now < 102.5
 
 
@@ -125,8 +144,8 @@ def test_pause_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
 def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
     clock: Clock, with_news: str
 ) -> None:
-    pace, arrives_at = Pace(3.0, clock), 103.3
-    news = {name: (lambda name=name: name == with_news and clock.now >= arrives_at) for name in ("a", "b")}
+    pace, arrives_at = Pace(3.0, clock=clock), 103.3
+    news = {name: (lambda name=name: int(name == with_news and clock.now >= arrives_at)) for name in "ab"}
     for name in news:
         pace.await_turn(name, news[name], never)
         pace.planned(name, news[name], some=True, all_of_it=True)
@@ -139,9 +158,9 @@ def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
 
 
 def test_sources_when_one_is_behind_then_the_next_batch_begins_at_once(clock: Clock) -> None:
-    pace = Pace(3.0, clock)
+    pace = Pace(3.0, clock=clock)
     for name, all_of_it in (("a", False), ("b", True)):
-        pace.await_turn(name, lambda: True, never)
-        pace.planned(name, lambda: True, some=True, all_of_it=all_of_it)
-    pace.await_turn("a", lambda: True, never)
+        pace.await_turn(name, lambda: 1, never)
+        pace.planned(name, lambda: 1, some=True, all_of_it=all_of_it)
+    pace.await_turn("a", lambda: 1, never)
     assert clock.now == 100.0

@@ -2,19 +2,20 @@
 
 Spark's own trigger starts micro-batches at whole multiples of an interval. So all jobs of a machine start at
 the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
-micro-batch is due an interval after the last one began, and then starts with the first event. A pipeline so
-passes an event on as soon as it has it, with as many micro-batches as before.
+micro-batch is due an interval after the last one began, and then starts as soon as there are events. So a
+pipeline passes events on as soon as it has them, with as many micro-batches as before.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-News: TypeAlias = Callable[[], bool]
-"""True if a source has events behind those that it has planned."""
+Backlog: TypeAlias = Callable[[], int]
+"""Events of a source behind those that it has planned; 0 if there are too few for a micro-batch."""
 
 GRACE_S = 1.0
 """Longest time that a micro-batch waits for events once it is due. Spark may then run one without events, to
@@ -31,17 +32,26 @@ SHARE_OF_SILENCE = 0.1
 """A pause between two questions for events, in proportion to how long none came. So events wait at most a
 tenth longer than they took to come, and a silent stream is seldom asked."""
 
+BURST_LOOK_S = 0.05
+"""Between two looks whether results of another job still come. It publishes those of a micro-batch at once,
+so a silence of this length is their end."""
+LONGEST_BURST = 0.2
+"""Share of the interval for which results may still come. Without this wait, a micro-batch that starts with
+the first result would leave the others to the next one."""
+
 
 class Pace:
     """Paces one run of one query, for all of its sources. Spark asks them one after the other."""
 
-    def __init__(self, trigger_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start micro-batches at least `trigger_s` seconds apart."""
+    def __init__(
+        self, trigger_s: float, *, bursts: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start micro-batches at least `trigger_s` seconds apart. `bursts`: other jobs publish the events."""
         self.trigger_s = trigger_s
+        self._bursts = bursts
         self._clock = clock
         self._changed = threading.Condition()
-        self._news: dict[str, News] = {}
-        """Source → whether there are events that it has not planned."""
+        self._backlogs: dict[str, Backlog] = {}
         self._asked: set[str] = set()
         """Sources that have planned for the present micro-batch."""
         self._behind = False
@@ -57,13 +67,13 @@ class Pace:
         """Seconds that a micro-batch which is due waits for events."""
         return max(LEAST_GRACE_S, min(GRACE_S, self.trigger_s / 2))
 
-    def await_turn(self, source: str, news: News, paused: Callable[[], bool]) -> None:
+    def await_turn(self, source: str, backlog: Backlog, paused: Callable[[], bool]) -> None:
         """Wait until `source` is to plan. Only the first source of a micro-batch waits: for any of them.
 
         The first micro-batch of a run does not wait. Returns early when the query is paused, and without
         events when none came for a while.
         """
-        self._news[source] = news
+        self._backlogs[source] = backlog
         if source not in self._asked:
             self._asked.add(source)
             return
@@ -79,22 +89,30 @@ class Pace:
         """Wait until the next micro-batch is due, and then a while for events."""
         ask_at = self._due_at()
         patient_until = max(self._clock(), ask_at) + self.grace_s
+        whole_at, before = math.inf, 0
         while not paused():
             now = self._clock()
             if now >= ask_at:
-                if now >= patient_until or any(has_events() for has_events in self._news.values()):
-                    break
-                ask_at = min(now + self._pause_s(now), patient_until)
+                if before == 0 and now >= patient_until:
+                    break  # Planning asks once more.
+                backlog = sum(events() for events in self._backlogs.values())
+                if backlog == 0:
+                    ask_at = min(now + self._pause_s(now), patient_until)
+                else:
+                    whole_at = min(whole_at, now + LONGEST_BURST * self.trigger_s if self._bursts else now)
+                    if backlog == before or now >= whole_at:
+                        break
+                    before, ask_at = backlog, min(now + BURST_LOOK_S, whole_at)
             with self._changed:
                 self._changed.wait(min(ask_at - now, LOOK_S))
 
-    def planned(self, source: str, news: News, *, some: bool, all_of_it: bool) -> None:
+    def planned(self, source: str, backlog: Backlog, *, some: bool, all_of_it: bool) -> None:
         """Note what a source planned: `some` events or none, `all_of_it` that there were or not.
 
-        `news` tells whether there are events behind these. What is left is planned as soon as this micro-
-        batch has ended, because the job is behind.
+        `backlog` is of those behind. What is left is planned as soon as this micro-batch has ended, because
+        the job is behind.
         """
-        self._news[source] = news
+        self._backlogs[source] = backlog
         if some:
             self._began_at = self._silent_since = self._clock()
         self._behind = self._behind or not all_of_it
@@ -117,9 +135,9 @@ class Pace:
 _paces: dict[str, Pace] = {}
 
 
-def pace_of(query: str, trigger_s: float) -> Pace:
+def pace_of(query: str, trigger_s: float, *, bursts: bool) -> Pace:
     """Return the pace of a query of this process, by a name that no other query has."""
-    return _paces.setdefault(query, Pace(trigger_s))
+    return _paces.setdefault(query, Pace(trigger_s, bursts=bursts))
 
 
 def forget_pace(query: str) -> None:

@@ -203,7 +203,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         begin = Offset.of(start)
         position = begin.serial
         if self._pace is not None:
-            self._pace.await_turn(self._source, functools.partial(self._has_events, position), self._paused)
+            self._pace.await_turn(self._source, functools.partial(self._backlog, position), self._paused)
         if self._paused():
             return start
         first, self.nudge = self.nudge, False
@@ -217,7 +217,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
             last = min(last, position + bound)
         last = max(last, position)
         if self._pace is not None:
-            rest = functools.partial(self._has_events, last)
+            rest = functools.partial(self._backlog, last)
             some, all_of_it = last > position, newest - last < max(self.exact_events, 1)
             self._pace.planned(self._source, rest, some=some, all_of_it=all_of_it)
         return Offset(last, begin.nudges + first).document()
@@ -227,17 +227,18 @@ class StreamReader(EventReader, DataSourceStreamReader):
         """The pace of the query. Not kept, because the reader travels to Spark's workers."""
         if self.trigger_s is None:
             return None
-        return pace_of(self.pause_file or self._source, float(self.trigger_s))
+        bursts = not self.reading.from_device
+        return pace_of(self.pause_file or self._source, float(self.trigger_s), bursts=bursts)
 
     @property
     def _source(self) -> str:
         """This source among those of its query."""
         return f"{self.stream} {self.subject or ''}"
 
-    def _has_events(self, position: int) -> bool:
-        """True if there are enough events for a micro-batch behind a serial number."""
+    def _backlog(self, position: int) -> int:
+        """Return the number of events behind a serial number; 0 if there are too few for a micro-batch."""
         _, last = reader_for(self.access).bounds(self.stream)
-        return last >= position + max(self.exact_events, 1)
+        return last - position if last >= position + max(self.exact_events, 1) else 0
 
     def _bound(self, limit: ReadLimit) -> int:
         """Return the bound of the micro-batch to plan, in events; 0 for none."""

@@ -66,14 +66,8 @@ CODE_GENERATION = {
 }
 """Spark settings for each effort of compilation. Spark generates code by default."""
 
-_TIERS = {
-    Compilation.QUICK: "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.2",
-    Compilation.THOROUGH: "-XX:TieredStopAtLevel=4",
-}
-"""The last tier of Java's compilers. The JVM counts the first compiler as 1 to 3, and the second as 4.
-
-The first one compiles so quickly that methods are compiled after a fifth of the usual number of calls: an
-engine repeats in every micro-batch what it would interpret meanwhile."""
+_TIERS = {Compilation.QUICK: 1, Compilation.THOROUGH: 4}
+"""The last tier of Java's compilers. The JVM counts the first compiler as 1 to 3, and the second as 4."""
 
 _LOG_CONFIGURATION = """\
 rootLogger.level = warn
@@ -135,6 +129,7 @@ def java_options_of(spec: EngineSpec, log_configuration: Path) -> str:
       errors with recursion, which needs even larger ones.
     """
     stack = "16m" if is_cluster(spec) else "4m"
-    ours = f"-XX:+UseSerialGC {_TIERS[spec.compilation]} -XX:ReservedCodeCacheSize=240m -Xss{stack}"
+    tier = _TIERS[spec.compilation]
+    ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel={tier} -XX:ReservedCodeCacheSize=240m -Xss{stack}"
     logging = f"-Dlog4j2.configurationFile=file:{log_configuration}"
     return f"{ours} {logging} {spec.java_options}".strip()

@@ -1,7 +1,8 @@
 """The jobs of the demonstration: SpecK's road-traffic deployment (its Fig. 7), on departures.
 
-At each airport, events are cleaned (job 1), forwarded to the cloud (job 2) and summarised per carrier
-and hour (job 3); the cloud does the same over all airports (job 4).
+At each airport, events are cleaned (job 1) and summarised per carrier and hour (job 3); the cloud does the
+same over all airports (job 4). SpecK's job 2, which forwards events to the cloud, is what an input at another
+site does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from towpath.contracts.operators import (
     Clean,
     FieldRule,
     FieldType,
-    Forward,
     Operator,
     ProcessingWindow,
     Window,
@@ -110,9 +110,9 @@ def pipeline(
         edge = edge_of(PACE_JOB)
         cleaned = Input(site=edge, topic=CLEAN_TOPIC)
         jobs.append(_job(PACE_JOB, edge, [cleaned], Output(topic=PACE_TOPIC), PACE, trigger_s))
-    forwarded = [Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges]
+    everywhere = [Input(site=edge, topic=CLEAN_TOPIC) for edge in edges]
     output, windows = Output(topic=HOURLY_TOPIC), hourly(watermark_s)
-    merged = _job("hourly-all", CLOUD, forwarded, output, windows, trigger_s)
+    merged = _job("hourly-all", CLOUD, everywhere, output, windows, trigger_s)
     return PipelineSpec(name="departures", jobs=[*jobs, merged])
 
 
@@ -138,11 +138,9 @@ def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[PipelineJob]:
     # What devices sent before the run is not part of it.
     devices = Input(site=edge, topic=DEVICE_TOPIC, start="latest")
     cleaned = Input(site=edge, topic=CLEAN_TOPIC)
-    forwarded = Output(site=CLOUD, topic=_forwarded(edge))
     windows = hourly(watermark_s)
     return [
         _job(f"clean-{edge}", edge, [devices], Output(topic=CLEAN_TOPIC), CLEAN, trigger_s),
-        _job(f"forward-{edge}", edge, [cleaned], forwarded, Forward(), trigger_s),
         _job(f"hourly-{edge}", edge, [cleaned], Output(topic=HOURLY_TOPIC), windows, trigger_s),
     ]
 
@@ -153,7 +151,3 @@ def _job(
     return PipelineJob(
         name=name, site=site, inputs=inputs, output=output, operator=operator, trigger_s=trigger_s
     )
-
-
-def _forwarded(edge: str) -> str:
-    return f"departures/{edge}"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def demo(
-    events: Annotated[int, typer.Option(min=100, max=34_000, help="Departures of each airport.")] = 22_000,
-    rate: Annotated[float, typer.Option(min=1, help="Events per second at each airport.")] = 300.0,
+    events: Annotated[int, typer.Option(min=100, max=34_000, help="Departures of each airport.")] = 18_000,
+    rate: Annotated[float, typer.Option(min=1, help="Events per second at each airport.")] = 200.0,
     strategy: Annotated[StrategyName, typer.Option(help="How the job changes site.")] = StrategyName.AUTO,
     output: Annotated[Path, typer.Option(help="Where report and picture go.")] = Path("demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Leave the mesh running afterwards.")] = False,
@@ -33,7 +33,7 @@ def demo(
 
     Exit code 1 if anything is lost, duplicated or wrong.
 
-    Example: `towpath demo --events 22000 --rate 300`
+    Example: `towpath demo --events 18000 --rate 200`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
     from towpath.lab.demonstration.scenario import DemonstrationOptions
