@@ -32,9 +32,9 @@ SHARE_OF_SILENCE = 0.1
 """A pause between two questions for events, in proportion to how long none came. So events wait at most a
 tenth longer than they took to come, and a silent stream is seldom asked."""
 
-BURST_LOOK_S = 0.05
-"""Between two looks whether results of another job still come. It publishes those of a micro-batch at once,
-so a silence of this length is their end."""
+BURST_LOOK = 0.05
+"""Share of the interval between two looks whether results of another job still come. It publishes those of a
+micro-batch at once, so a silence of this length is their end."""
 LONGEST_BURST = 0.2
 """Share of the interval for which results may still come. Without this wait, a micro-batch that starts with
 the first result would leave the others to the next one."""
@@ -102,7 +102,7 @@ class Pace:
                     whole_at = min(whole_at, now + LONGEST_BURST * self.trigger_s if self._bursts else now)
                     if backlog == before or now >= whole_at:
                         break
-                    before, ask_at = backlog, min(now + BURST_LOOK_S, whole_at)
+                    before, ask_at = backlog, min(now + BURST_LOOK * self.trigger_s, whole_at)
             with self._changed:
                 self._changed.wait(min(ask_at - now, LOOK_S))
 

@@ -27,7 +27,7 @@ ROUND_S = 0.2
 """Between rounds. Each asks both agents, and reads what is new in both streams."""
 
 
-LEVEL_TRIGGERS = 4
+LEVEL_TRIGGERS = 2
 """Trigger intervals in which both runs, once the target has caught up, must become level in results too.
 
 Results follow the watermark, which is a micro-batch late. A target that takes over while it is behind owes

@@ -46,7 +46,7 @@ CATCH_UP_S = 80.0
 
 CATCH_UP_TRIGGERS = 6
 """Trigger intervals that the target has at least. It must reach the point where the source was one interval
-ago, which takes until its next micro-batch; then it has four more to be level in results."""
+ago, which takes until its next micro-batch; then it has two more to be level in results."""
 
 ANSWER_S = 5.0
 """Time for the monitor to say that the target has not caught up."""
