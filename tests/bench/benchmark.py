@@ -9,7 +9,7 @@ from enum import IntEnum
 from figures import Measured
 from measured_mesh import MeasuredMesh
 
-from towpath.contracts.site import Durability, SiteSpec
+from towpath.contracts.site import Compilation, Durability, EngineSpec, SiteSpec
 
 
 class Scale(IntEnum):
@@ -26,6 +26,8 @@ Say = Callable[[str], None]
 
 EDGE = SiteSpec(name="jfk")
 CLOUD = SiteSpec(name="cloud")
+BUSY = SiteSpec(name="busy", engine=EngineSpec(compilation=Compilation.THOROUGH))
+"""A site that is set for tens of thousands of events a second."""
 POWER_SAFE = SiteSpec(name="safe", durability=Durability.POWER_SAFE)
 
 

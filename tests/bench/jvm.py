@@ -172,7 +172,7 @@ def cell_figures(commits: Sequence[Commit], spent_s: float, stored_rate: float) 
     }
 
 
-BENCHMARK = Benchmark("jvm", "CPU time by compiler tiers and code generation", (), measure)
+BENCHMARK = Benchmark("jvm", "CPU time by compiler tiers and code generation", (), measure, on_request=True)
 PARTS = {name: Benchmark(name, BENCHMARK.title, (), partial(measure, settings=(name,))) for name in SETTINGS}
 
 if __name__ == "__main__":
