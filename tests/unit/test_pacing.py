@@ -140,6 +140,18 @@ def test_pause_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
     assert clock.now < 102.5
 
 
+def test_end_of_a_run_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
+    pace = begun(3600.0, clock)
+
+    def ends_the_run() -> bool:
+        if clock.now > 102.0:
+            pace.end()
+        return False
+
+    pace.await_turn("IN", clock.backlog, ends_the_run)
+    assert clock.now < 102.6
+
+
 @pytest.mark.parametrize("with_news", ["a", "b"])
 def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
     clock: Clock, with_news: str

@@ -24,7 +24,7 @@ LEAST_GRACE_S = 0.2
 """The same where micro-batches are due at once. It spares idle planning."""
 
 LOOK_S = 0.25
-"""Between two looks whether the query is paused, for planners that cannot be woken."""
+"""Between two looks whether the query is paused."""
 
 LEAST_PAUSE_S = 0.01
 LEAST_LONGEST_PAUSE_S = 0.1
@@ -59,6 +59,7 @@ class Pace:
         self._began_at: float | None = None
         """Beginning of the last micro-batch that had events."""
         self._silent_since = clock()
+        self._is_over = False
         self.is_waiting = False
         """True while a source waits, and nothing is planned."""
 
@@ -90,7 +91,7 @@ class Pace:
         ask_at = self._due_at()
         patient_until = max(self._clock(), ask_at) + self.grace_s
         whole_at, before = math.inf, 0
-        while not paused():
+        while not self._is_over and not paused():
             now = self._clock()
             if now >= ask_at:
                 if before == 0 and now >= patient_until:
@@ -117,9 +118,10 @@ class Pace:
             self._began_at = self._silent_since = self._clock()
         self._behind = self._behind or not all_of_it
 
-    def wake(self) -> None:
-        """Let the source that waits look whether the query is paused."""
+    def end(self) -> None:
+        """End the wait of a source whose run is over."""
         with self._changed:
+            self._is_over = True
             self._changed.notify_all()
 
     def _due_at(self) -> float:
@@ -141,10 +143,10 @@ def pace_of(query: str, trigger_s: float, *, bursts: bool) -> Pace:
 
 
 def forget_pace(query: str) -> None:
-    """Forget the pace of a run that has ended. A source that still waits looks whether it is paused."""
+    """Forget the pace of a run that has ended."""
     pace = _paces.pop(query, None)
     if pace is not None:
-        pace.wake()
+        pace.end()
 
 
 def is_waiting(query: str) -> bool:
