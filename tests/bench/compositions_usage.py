@@ -62,10 +62,11 @@ def total(usages: Mapping[str, Usage]) -> Usage:
     )
 
 
-async def usage_of(mesh: MeasuredMesh) -> dict[str, Usage]:
-    """Return the present usage of the mesh."""
+async def usage_of(mesh: MeasuredMesh, site: str | None = None) -> dict[str, Usage]:
+    """Return the present usage of the mesh, or of one site of it."""
     listed = await asyncio.to_thread(lifecycle.processes, mesh.home)
-    roots = {process.pid: kind_of(process.name) for process in listed if process.pid is not None}
+    counted = [process for process in listed if site is None or process.name.startswith(f"{site}-")]
+    roots = {process.pid: kind_of(process.name) for process in counted if process.pid is not None}
     return await asyncio.to_thread(usage, roots)
 
 

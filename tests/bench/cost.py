@@ -87,7 +87,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
         "the job's first micro-batch; memory at the end: of engine, agent and server"
     )
     idle = {MEMORY: Target(at_most=250, was="1,400")}
-    measured.cases.append(Case("no job", {MEMORY: memory_mb(await usage_of(mesh))}, idle))
+    measured.cases.append(Case("no job", {MEMORY: memory_mb(await usage_of(mesh, EDGE.name))}, idle))
     for name, operators, rate, trigger_s, targets in CASES:
         say(name)
         figures = await _cost(mesh, operators, rate, trigger_s, warm_s, seconds)
@@ -120,9 +120,9 @@ async def _cost(
     async with load(mesh.load_spec(site, rate=rate)) as sending:
         await until(begun, FIRST_S, f"the first micro-batches of {job.name}")
         await asyncio.sleep(warm_s)
-        before, used = await reached(), await usage_of(mesh)
+        before, used = await reached(), await usage_of(mesh, EDGE.name)
         await asyncio.sleep(seconds)
-        after, usage = await reached(), await usage_of(mesh)
+        after, usage = await reached(), await usage_of(mesh, EDGE.name)
         await sending.stop()
     for written in reversed(jobs):
         await mesh.remove(written)

@@ -76,9 +76,9 @@ async def _begun(mesh: MeasuredMesh, jobs: list[JobSpec], start: int) -> None:
 
 
 async def _case(mesh: MeasuredMesh, jobs: list[JobSpec], seconds: float) -> Case:
-    batches, used = await _batches(mesh, jobs), await usage_of(mesh)
+    batches, used = await _batches(mesh, jobs), await usage_of(mesh, EDGE.name)
     await asyncio.sleep(seconds)
-    afterwards, usage = await _batches(mesh, jobs), await usage_of(mesh)
+    afterwards, usage = await _batches(mesh, jobs), await usage_of(mesh, EDGE.name)
     newest = await mesh.last_serial(EDGE.name)
     paces = [
         Pace(afterwards[job.name] - batches[job.name], newest - await mesh.processed(job)) for job in jobs
