@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -66,7 +66,7 @@ def _read(turn: int, number: int, message: Msg) -> Acknowledgement:
     if (message.headers or {}).get("Status") == NO_RESPONDERS:
         trouble = "no stream takes this subject"
         return Acknowledgement(turn, number, is_stored=False, is_unheard=True, trouble=trouble)
-    answer = json.loads(message.data)
+    answer = orjson.loads(message.data)
     if "error" in answer:
         trouble = answer["error"].get("description", "refused")
         return Acknowledgement(turn, number, is_stored=False, trouble=trouble)
