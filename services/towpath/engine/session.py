@@ -56,8 +56,8 @@ TUNING = {
 
 CODE_GENERATION = {
     # Spark writes the source text of generated code for every micro-batch, even if the compiled class is
-    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions may cost more in batches of
-    # tens of thousands of events.
+    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions may cost more in batches
+    # of tens of thousands of events.
     Compilation.QUICK: {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
