@@ -116,9 +116,17 @@ async def test_kill_when_alone_then_the_family_of_an_engine_lives_on(stage: Any)
         child.kill()
 
 
+async def test_strike_when_its_process_starts_after_it_was_prepared_then_hits_it(stage: Any) -> None:
+    armed = await armed_strike(stage, strike("kill", "b-engine"))
+    with running(stage, "b-engine") as process:
+        await armed()
+        await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
+
+
 async def test_strike_when_its_process_does_not_run_then_is_refused(stage: Any) -> None:
+    armed = await armed_strike(stage, strike("kill", "b-agent"))
     with pytest.raises(TowpathError) as refused:
-        await armed_strike(stage, strike("kill", "b-agent"))
+        await armed()
     assert (refused.value.detail.code, refused.value.detail.value) == (ErrorCode.FAILED, "b-agent")
 
 

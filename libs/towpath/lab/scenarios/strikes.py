@@ -36,7 +36,10 @@ def rule_of(strike: Strike) -> Rule:
 
 
 async def armed_strike(stage: Stage, strike: Strike) -> Armed:
-    """Find the target of a strike. Raises `TowpathError` if it does not run."""
+    """Find the target of a strike, if it runs already: the engine of a site starts with the site's first job.
+
+    What is returned raises `TowpathError` if it does not run at the moment of the strike.
+    """
     rule = rule_of(strike)
     fault = made(rule.actions[0], strike.target, Random(0), "strike")
     if isinstance(fault, LinkFault):
@@ -64,10 +67,8 @@ class _FoundTarget:
         """All that were hit."""
 
     def find(self) -> None:
-        """Look for the processes. Raises `TowpathError` if there is none."""
+        """Look for the processes."""
         self._found = self._look()
-        if not self._found:
-            raise TowpathError(ErrorCode.FAILED, "does not run", field="strike.name", value=self.target.name)
 
     @property
     def released(self) -> Target:
@@ -76,6 +77,8 @@ class _FoundTarget:
 
     def _hit(self) -> list[psutil.Process]:
         found, self._found = self._found or self._look(), []
+        if not found and not self._seen:
+            raise TowpathError(ErrorCode.FAILED, "does not run", field="strike.name", value=self.target.name)
         self._seen |= dict.fromkeys(found)
         return found
 
