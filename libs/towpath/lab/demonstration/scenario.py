@@ -57,7 +57,7 @@ class DemonstrationOptions:
     edges: tuple[str, ...] = EDGES
     """The airports that are sites of the mesh; that of the moving job is one of them."""
     rate: float = 200.0
-    """Events per second at each airport. It leaves a third of two cores free."""
+    """Events per second at each airport."""
     malformed_every: int = 200
     """After so many departures one malformed record."""
     strategy: StrategyName = StrategyName.AUTO
