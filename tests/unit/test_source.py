@@ -115,6 +115,18 @@ def test_latest_offset_when_not_due_then_waits_until_it_is(log: Log, monkeypatch
     assert len(pauses) == 4
 
 
+def test_latest_offset_when_two_sources_of_a_query_read_one_stream_then_only_one_waits(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [reader(trigger_s="3600", pause_file="of a query with two") for _ in range(2)]
+    pauses = []
+    monkeypatch.setattr(pacing.threading.Condition, "wait", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(StreamReader, "_paused", lambda _: bool(pauses))
+    for each in sources:
+        assert each.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 100}
+    assert not pauses
+
+
 def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:
     log.first = 51
     with pytest.raises(EventsLost, match=r"serials 11\.\.50 of IN"):

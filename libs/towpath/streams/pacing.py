@@ -139,7 +139,9 @@ _paces: dict[str, Pace] = {}
 
 def pace_of(query: str, trigger_s: float, *, bursts: bool) -> Pace:
     """Return the pace of a query of this process, by a name that no other query has."""
-    return _paces.setdefault(query, Pace(trigger_s, bursts=bursts))
+    if query not in _paces:
+        _paces[query] = Pace(trigger_s, bursts=bursts)
+    return _paces[query]
 
 
 def forget_pace(query: str) -> None:

@@ -232,8 +232,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     @property
     def _source(self) -> str:
-        """This source among those of its query."""
-        return f"{self.stream} {self.subject or ''}"
+        """This source among those of its query, of which two may read the same stream."""
+        return f"{self.stream} {id(self)}"
 
     def _backlog(self, position: int) -> int:
         """Return the number of events behind a serial number; 0 if there are too few for a micro-batch."""
