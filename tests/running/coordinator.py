@@ -238,6 +238,18 @@ class Trial:
         """Open the gate that a migration waits at."""
         self.agents.gates[f"{verb} {job}"].set()
 
+    async def registry_copy(self) -> dict[bytes, bytes]:
+        """Return the registry as a backup would keep it."""
+        async with registry_of(self.running) as redis:
+            return {key: await redis.dump(key) async for key in redis.scan_iter(f"{PREFIX}*")}
+
+    async def restore_registry(self, copy: dict[bytes, bytes]) -> None:
+        """Bring the registry back as it was."""
+        await clear_registry(self.running)
+        async with registry_of(self.running) as redis:
+            for key, content in copy.items():
+                await redis.restore(key, 0, content)
+
     def owners(self, job: str) -> list[str]:
         return self.agents.mesh.owners(job)
 

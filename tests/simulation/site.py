@@ -42,6 +42,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
+from towpath.streams.ownership import epoch_is_over
 
 if TYPE_CHECKING:
     from simulation.mesh import SimulatedMesh
@@ -332,6 +333,9 @@ class SimulatedSite:
     def _on_stop_job(self, command: StopJob) -> Paused:
         if command.job not in self.hosted:
             return Paused(serials={}, batch=None, last_processed_at=None)
+        known = self.hosted[command.job].assignment.epoch
+        if command.epoch is not None and known > command.epoch:
+            raise epoch_is_over(f"{command.job} at this site", command.epoch, known)
         paused = self._stop(command.job)
         if command.forget:
             del self.hosted[command.job]

@@ -20,7 +20,7 @@ from towpath.contracts.pipeline import (
     PipelineVersion,
     PlannedChange,
 )
-from towpath.contracts.site import Capacity, SiteState
+from towpath.contracts.site import Capacity, SiteState, SiteStatus
 from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.jobs.plans import complete, new_entry
 from towpath.coordinator.jobs.topics import resolve_inputs
@@ -123,6 +123,9 @@ class Played:
     def check_known(self, site: str, field: str) -> None: ...
 
     def job(self, site: str, name: str) -> None: ...
+
+    def heard(self) -> list[SiteStatus]:
+        return []
 
     def capacity(self, site: str) -> Capacity:
         return Capacity()

@@ -71,3 +71,12 @@ async def test_stop_when_a_micro_batch_may_be_repeated_then_no_one_waits_long_fo
     await stopping.stop_job(stop(whole=False))
     checkpoint = stopping.jobs.store.checkpoint(ASSIGNMENT)
     assert sorted(path.name for path in (checkpoint / "commits").iterdir()) == ["0"]
+
+
+async def test_stop_when_the_job_was_given_again_since_then_is_refused(tmp_path: Path) -> None:
+    stale = stop(whole=False).model_copy(update={"epoch": ASSIGNMENT.epoch - 1, "forget": True})
+    stopping = handlers(tmp_path, batch_s=0.0)
+    with pytest.raises(TowpathError) as refused:
+        await stopping.stop_job(stale)
+    assert refused.value.detail.code is ErrorCode.FENCED
+    assert stopping.jobs.store.checkpoint(ASSIGNMENT).exists()

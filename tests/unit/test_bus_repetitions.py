@@ -21,6 +21,7 @@ class Connection:
     """Takes subscriptions and published answers."""
 
     def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
         self.deliver: Callable[[Any], Awaitable[None]] | None = None
         self.answers: dict[str, bytes] = {}
 

@@ -131,6 +131,52 @@ class JobChanged(Event):
     error: str | None = None
 
 
+class RegistryBehind(Event):
+    """A site has a job under a later epoch than the registry knows: the registry came from an old copy.
+
+    The coordinator touches nothing of the job, and refuses operations on it, until a person has restored the
+    newer registry.
+    """
+
+    subject = f"{_EVENT}.registry.{{job}}.behind"
+    example = {"at": _AT, "job": "hourly-jfk", "site": "cloud", "epoch": 7, "known": 3}
+
+    job: JobName
+    site: SiteName
+    """The site that has the job."""
+    epoch: int
+    """The epoch under which it has the job."""
+    known: int | None = None
+    """The highest epoch that the registry knows. None if it never heard of the job."""
+
+
+class SecurityRefused(Event):
+    """A message came under a subject that is not its own, and was dropped: somebody spoke for another.
+
+    Whoever floods a receiver with such messages gets an event for the first, and one for many later ones.
+    """
+
+    subject = f"{_EVENT}.security.refused"
+    example = {
+        "at": _AT,
+        "by": "coordinator",
+        "kind": "SiteStatus",
+        "came_under": "towpath.v1.heartbeat.lga",
+        "belongs_to": "towpath.v1.heartbeat.jfk",
+    }
+
+    by: str
+    """Name of the connection that dropped it."""
+    kind: str
+    """The kind of message that its receiver reads there."""
+    came_under: str
+    """The subject that the servers gave it: what its sender had the right to."""
+    belongs_to: str | None = None
+    """The subject that its body asks for. None if the message is of another kind than its receiver reads."""
+    times: int = 1
+    """Messages that the connection dropped since its last such event."""
+
+
 EVENTS: tuple[type[Event], ...] = (
     CommandRefused,
     OperationBegun,
@@ -138,4 +184,6 @@ EVENTS: tuple[type[Event], ...] = (
     OperationEnded,
     SiteChanged,
     JobChanged,
+    RegistryBehind,
+    SecurityRefused,
 )

@@ -122,6 +122,9 @@ class StopJob(SiteCommand[Paused]):
     drain_inputs: list[str] = []
     """The same for some of the inputs: the job will not read them again."""
     drain_s: float = Field(default=60.0, gt=0)
+    epoch: int | None = None
+    """Highest epoch of the operation. Refused at a site that has the job under a later one: it was given the
+    job again since. Null: whatever the epoch."""
     whole: bool = False
     """Refused when a micro-batch was begun and could not be committed: part of its results may be published,
     and must not be published again elsewhere."""

@@ -16,6 +16,7 @@ from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import ValidationError
 
+from towpath.bus.authenticity import ForeignSubject, Refusals, authentic
 from towpath.bus.connecting import Login, connect_persistently
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import deciding, is_looking, refused, requesting, serving, trace_headers
@@ -65,6 +66,7 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
+        self._refusals = Refusals(connection.options.get("name") or "unnamed")
 
     @classmethod
     async def connect(
@@ -171,7 +173,8 @@ class Bus:
 
         Commands run concurrently, each in a task. A handler raises `TowpathError` to refuse, and the sender
         gets it as a structured reply. If the command went to a service, a `CommandRefused` event also tells
-        those who did not wait for the reply.
+        those who did not wait for the reply. A command under a subject that is not its own is dropped, with a
+        `SecurityRefused` event.
         """
 
         async def on_message(message: Msg) -> None:
@@ -189,7 +192,7 @@ class Bus:
                 await self._reply(kind, message, Reply[Any](ok=False, error=_failure(error)))
                 return
             for body in bodies:
-                await self._reply(kind, message, await self._decide(kind, handler, body))
+                await self._reply(kind, message, await self._decide(kind, handler, message.subject, body))
 
     async def _reply(self, kind: type[CommandT], message: Msg, reply: Reply[Any] | None) -> None:
         """Send an answer, if there is one and the sender waits for it."""
@@ -202,12 +205,12 @@ class Bus:
             log.warning("the answer to %s could not be sent: %s", kind.verb(), error)
 
     async def _decide(
-        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], body: bytes
+        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], subject: str, body: bytes
     ) -> Reply[Any] | None:
         identifier = "unreadable"
         try:
             try:
-                command = kind.from_bytes(body)
+                command = authentic(kind, subject, body)
             except ValidationError as error:
                 raise TowpathError.of_validation(error) from error
             identifier = command.id
@@ -216,6 +219,9 @@ class Bus:
         except TowpathError as error:
             detail = error.detail
         except Withheld:
+            return None
+        except ForeignSubject as error:
+            await self._tell(error)
             return None
         except Exception as error:
             log.exception("%s failed", kind.verb())
@@ -256,18 +262,29 @@ class Bus:
     async def subscribe(
         self, kind: type[MessageT], handler: Callable[[MessageT], Awaitable[None]], **fixed: str
     ) -> None:
-        """Call `handler` for each message of `kind`, one after another, in order of arrival."""
+        """Call `handler` for each message of `kind`, one after another, in order of arrival.
+
+        A message under a subject that is not its own is dropped, with a `SecurityRefused` event.
+        """
 
         async def on_message(message: Msg) -> None:
             for body in await arriving(kind, message.subject, message.data):
                 try:
-                    parsed = kind.from_bytes(body)
+                    parsed = authentic(kind, message.subject, body)
                 except ValidationError as error:
                     log.warning("unreadable %s on %s: %s", kind.__name__, message.subject, error)
-                    continue
-                await handler(parsed)
+                except ForeignSubject as error:
+                    await self._tell(error)
+                else:
+                    await handler(parsed)
 
         await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
+
+    async def _tell(self, refusal: ForeignSubject) -> None:
+        """Publish that a message was dropped, at most every few seconds."""
+        event = self._refusals.event(refusal)
+        if event is not None:
+            await self.publish(event)
 
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

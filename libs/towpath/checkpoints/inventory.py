@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -67,7 +67,7 @@ def _digest(content: _Content) -> str:
         return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
-def digest_of_inventory(files: dict[str, str]) -> str:
+def digest_of_inventory(files: Mapping[str, str]) -> str:
     """Return one digest over a whole inventory: equal if and only if two checkpoints are."""
-    listing = json.dumps(files, sort_keys=True).encode()
+    listing = json.dumps(dict(files), sort_keys=True).encode()
     return hashlib.blake2b(listing, digest_size=DIGEST_BYTES).hexdigest()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
+from towpath.checkpoints.manifest import Manifest, manifest_of
 from towpath.checkpoints.spans import TRACEPARENT, Receiving
 from towpath.checkpoints.transfer import (
     GROUP,
+    MANIFEST,
     POLL_S,
     RECONNECT_PAUSE_S,
     REST,
@@ -35,8 +37,11 @@ async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, co
 
     Files that were not sent come from `base`, an older copy. It runs until a transfer is complete and
     correct, through restarts of the store and of the source. Cancel it to give up.
+
+    Raises `TowpathError` when what arrives is not what was announced, or leads out of `staging`. The entry
+    stays in the store, so that the source does not take it for delivered.
     """
-    receiver = _Receiver(redis, transfer_key(operation), staging, base, consumer)
+    receiver = Receiver(redis, transfer_key(operation), staging, base, consumer)
     try:
         while True:
             check_cancelled()
@@ -55,7 +60,7 @@ async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, co
         receiver.span.end("given up")
 
 
-class _Receiver:
+class Receiver:
     """The reading end: every chunk is on disk before it is acknowledged."""
 
     def __init__(self, redis: Redis, key: str, staging: Path, base: Path, consumer: str) -> None:
@@ -67,7 +72,8 @@ class _Receiver:
         self.span = Receiving()
         self.pace = Pace(0.0)
         self.attempt = staging.with_name(staging.name + ".attempt")
-        """File that names the attempt in the staging directory. It survives the target's death."""
+        """File with the attempt in the staging directory and its manifest. It survives the target's death."""
+        self._under_way: tuple[str, Manifest] | None = None
 
     async def next_entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
         """Return new entries, first those that this consumer took before a crash and never acknowledged."""
@@ -97,36 +103,51 @@ class _Receiver:
 
     async def take(self, entry: dict[bytes, bytes]) -> str | None:
         """Write one entry to disk. Return the digest when the transfer is complete."""
+        try:
+            return await self._take(entry)
+        except (KeyError, ValueError) as error:
+            raise TowpathError(ErrorCode.NOT_ALLOWED, f"not an entry of a transfer: {error!r}") from error
+
+    async def _take(self, entry: dict[bytes, bytes]) -> str | None:
         kind, generation = entry[b"kind"], entry[b"generation"].decode()
         if kind == b"begin":
             self.pace = Pace(float(entry.get(REST.encode(), b"0")))
             self.span.begin(entry.get(TRACEPARENT.encode(), b"").decode() or None)
-            await to_the_end(asyncio.to_thread(self._prepare, json.loads(entry[b"files"]), generation))
-        elif generation != await asyncio.to_thread(self._current):
+            manifest = manifest_of(entry.get(MANIFEST.encode(), b"").decode())
+            await to_the_end(asyncio.to_thread(self._prepare, manifest, generation))
+            return None
+        manifest = await asyncio.to_thread(self._announced, generation)
+        if manifest is None:
             log.info("an entry of an earlier attempt is left out")
         elif kind == b"chunk":
-            data = entry[b"data"]
-            if zlib.crc32(data) != int(entry[b"crc"]):
-                raise OSError("a chunk arrived damaged")
-            path = self.staging / entry[b"path"].decode()
-            await to_the_end(asyncio.to_thread(_write, path, int(entry[b"offset"]), data))
-            self.span.took(len(data))
+            await self._chunk(manifest, entry)
         else:
-            return await self._completed(entry[b"digest"].decode())
+            return await self._completed(manifest, entry[b"digest"].decode())
         return None
 
-    async def _completed(self, digest: str) -> str:
+    async def _chunk(self, manifest: Manifest, entry: dict[bytes, bytes]) -> None:
+        data, path, offset = entry[b"data"], entry[b"path"].decode(), int(entry[b"offset"])
+        if zlib.crc32(data) != int(entry[b"crc"]):
+            raise OSError("a chunk arrived damaged")
+        manifest.check_chunk(path, offset, len(data))
+        await to_the_end(asyncio.to_thread(_write, self.staging / path, offset, data))
+        self.span.took(len(data))
+
+    async def _completed(self, manifest: Manifest, digest: str) -> str:
         arrived = await asyncio.to_thread(inventory, self.staging)
-        if digest_of_inventory(arrived) != digest:
+        if not digest_of_inventory(manifest.files) == digest_of_inventory(arrived) == digest:
             raise TowpathError(ErrorCode.FAILED, "the state that arrived is not the state that was sent")
         return digest
 
-    def _prepare(self, files: dict[str, str], generation: str) -> None:
+    def _prepare(self, manifest: Manifest, generation: str) -> None:
         """Keep files of the staging directory that the source will not send.
 
         Link others from the older copy.
         """
+        files, self._under_way = manifest.files, None
         self.attempt.unlink(missing_ok=True)
+        self.staging.mkdir(parents=True, exist_ok=True)
+        manifest.check_room(shutil.disk_usage(self.staging).free)
         staged, have = inventory(self.staging), inventory(self.base)
         for path in staged:
             if staged[path] != files.get(path):
@@ -138,11 +159,16 @@ class _Receiver:
                 target.unlink(missing_ok=True)
                 # No one changes a file of a checkpoint in place, so a link is a copy.
                 os.link(self.base / path, target)
-        self.staging.mkdir(parents=True, exist_ok=True)
-        self.attempt.write_text(generation)
+        self.attempt.write_text(f"{generation}\n{manifest.to_json()}")
 
-    def _current(self) -> str | None:
-        return self.attempt.read_text() if self.attempt.exists() else None
+    def _announced(self, generation: str) -> Manifest | None:
+        """Return the manifest of the attempt under way. None if these are not its entries."""
+        if self._under_way is None and self.attempt.exists():
+            attempt, _, announced = self.attempt.read_text().partition("\n")
+            self._under_way = attempt, manifest_of(announced)
+        if self._under_way is None or self._under_way[0] != generation:
+            return None
+        return self._under_way[1]
 
     async def acknowledge(self, identifier: bytes) -> None:
         """Make room in the store, because the entry is safe here."""

@@ -2,9 +2,9 @@
 
 A transfer is one Redis stream, `towpath:transfer:<operation>`:
 
-    begin {files, rest, traceparent}   all files of the complete checkpoint, with their digests
-    chunk {path, offset, data, crc}    at most 1 MB of a file
-    end   {digest}                     digest over the complete list of files
+    begin {manifest, rest, traceparent}   all files of the complete checkpoint, with digests and sizes
+    chunk {path, offset, data, crc}       at most 1 MB of a file
+    end   {digest}                        digest over the complete list of files
 
 The source never has more than `WINDOW` chunks in the stream: a chunk is deleted only when the target has it
 on disk. So the store's memory stays small, whatever the size of the state. A second `begin` (the source died
@@ -17,7 +17,6 @@ This is the source's end; `towpath.checkpoints.receiving` is the target's.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import time
@@ -33,6 +32,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
+from towpath.checkpoints.manifest import Manifest
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.hooks.points import CHECKPOINT_SHIP, Items
@@ -49,6 +49,9 @@ WINDOW = 8
 
 KEEP_S = 3600
 """Redis deletes an abandoned transfer after this time."""
+
+MANIFEST = "manifest"
+"""Key in a `begin`: see `towpath.checkpoints.manifest`."""
 
 REST = "rest"
 """Key in a `begin`: how many times as long as it works the target must rest."""
@@ -154,7 +157,8 @@ async def _send(
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
     digest = digest_of_inventory(files)
     current = traceparent()
-    begin = {"files": json.dumps(files), REST: str(sender.pace.factor)}
+    manifest = await asyncio.to_thread(_manifest, checkpoint, files, wanted)
+    begin = {MANIFEST: manifest.to_json(), REST: str(sender.pace.factor)}
     await sender.restart({**begin, **({TRACEPARENT: current} if current else {})})
     state_bytes = 0
     async for entry in _chunks(checkpoint, wanted, sender.pace):
@@ -167,6 +171,10 @@ async def _send(
     await sender.add({"kind": "end", "digest": digest})
     await sender.drained()
     return Sent(len(wanted), state_bytes, files, digest)
+
+
+def _manifest(checkpoint: Path, files: dict[str, str], wanted: list[str]) -> Manifest:
+    return Manifest(files, {path: (checkpoint / path).stat().st_size for path in wanted})
 
 
 CHUNKS: Items[dict[str, Any]] = Items(

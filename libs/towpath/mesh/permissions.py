@@ -32,6 +32,7 @@ from towpath.contracts.data_plane import (
     shadow_subject,
     sink_subject,
 )
+from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.contracts.traces import Span
@@ -140,6 +141,7 @@ def operator(user: str, commanded: Iterable[str]) -> Rights:
         publish=[
             *(f"{ROOT}.command.{service}.>" for service in commanded),
             Span.wildcard(),
+            SecurityRefused.wildcard(),
             *own_calls(READ),
             *site_calls("*", READ),
             *CONSUMING,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import MeshSpec
 from towpath.contracts.traces import Span
@@ -41,7 +42,7 @@ class Service:
     module: str
     """The program: `python -m <module> --home <directory>`, at a site also `--site <site>`."""
     rights: Callable[[str], Rights]
-    """Subjects of its own beside its inbox and its spans, by its scope: `hub` or a site."""
+    """Subjects of its own beside those that every service has, by its scope: `hub` or a site."""
     one_per_site: bool = False
     """Each site has one. Otherwise the mesh has one, beside the hub."""
     started_by_agent: bool = False
@@ -76,11 +77,11 @@ class Service:
         return f"{scope}.{self.name}"
 
     def permissions(self, scope: str) -> Permissions:
-        """Return the permissions of its user: its rights, its inbox, and its spans."""
+        """Return the permissions of its user: its rights, its inbox, its spans, and what it refuses."""
         rights = self.rights(scope)
         return replace(
             rights,
-            publish=[*rights.publish, Span.wildcard()],
+            publish=[*rights.publish, Span.wildcard(), SecurityRefused.wildcard()],
             subscribe=[inbox(self.user(scope)), *rights.subscribe],
         ).permissions()
 

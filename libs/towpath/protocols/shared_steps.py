@@ -63,7 +63,7 @@ def unset_epoch(record: OperationRecord) -> SetEpoch:
 def stop_target(record: OperationRecord) -> StopJob:
     """The target stops. Best effort: the epoch fences it anyway."""
     site = record.entry_after.site
-    return StopJob(site=site, operation=record.id, job=record.job)
+    return StopJob(site=site, operation=record.id, job=record.job, epoch=highest_epoch(record))
 
 
 def keep_source(record: OperationRecord) -> ResetRole:

@@ -141,6 +141,8 @@ class AgentHandlers:
             assignment = self.jobs.assignments.get(job)
             if assignment is None:
                 return Paused(serials={}, batch=None, last_processed_at=None)
+            if command.epoch is not None and assignment.epoch > command.epoch:
+                raise epoch_is_over(f"{job} at this site", command.epoch, assignment.epoch)
             await self.reception.close(job)
             names = [i.name for i in assignment.inputs] if command.drain else command.drain_inputs
             if names and assignment.desired is DesiredState.RUNNING:

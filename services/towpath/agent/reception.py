@@ -15,6 +15,9 @@ from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
+REFUSED_PAUSE_S = 1.0
+"""After state that was refused. It stays in the store until the source begins again or gives up."""
+
 
 class Reception:
     """Watches the state store for jobs that wait for their state."""
@@ -41,6 +44,7 @@ class Reception:
                 await receive(self._redis, operation, incoming, cache, consumer=self._site)
             except TowpathError as error:
                 log.error("state of %s: %s", job, error)
+                await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def close(self, job: str) -> None:
         """Receive nothing more for the job."""

@@ -18,6 +18,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from pydantic import ValidationError
 
 from towpath.bus import Bus
+from towpath.bus.authenticity import ForeignSubject, authentic
 from towpath.collector.own_samples import OwnSamples
 from towpath.contracts.commands import OperationKind, OperationState, OperationView, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -89,8 +90,8 @@ class MigrationSamples:
 
     async def _take(self, message: Msg) -> None:
         try:
-            ended = OperationEnded.from_bytes(message.data)
-        except ValidationError as error:
+            ended = authentic(OperationEnded, message.subject, message.data)
+        except (ValidationError, ForeignSubject) as error:
             log.warning("unreadable event on %s: %s", message.subject, error)
             return
         if ended.kind is OperationKind.MIGRATE:

@@ -64,7 +64,7 @@ async def _coordinate(
     situation = Situation(registry, sites, bus, artefacts)
     job_commands = JobCommands(situation, operations)
     applies = Applies(situation, operations, pipelines, announcements.publish)
-    reconciliation = Reconciliation(settings, registry, sites, operations, bus)
+    reconciliation = Reconciliation(settings, registry, sites, operations, bus, announcements.publish)
     try:
         async with asyncio.TaskGroup() as watches:
             await bus.subscribe(SiteStatus, sites.on_heartbeat)

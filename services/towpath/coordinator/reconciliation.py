@@ -1,7 +1,8 @@
 """Compare desired and actual state: correct sites whose heartbeats differ from the registry.
 
-A job with an operation under way is left alone. The commands sent here are idempotent and carry the
-registry's epoch, so sending one too often changes nothing.
+A job with an operation under way is left alone, and so is one that a site has under a later epoch than the
+registry knows: then the registry is wrong, see `towpath.coordinator.overtaken`. The commands sent here are
+idempotent and carry the registry's epoch, so sending one too often changes nothing.
 """
 
 from __future__ import annotations
@@ -9,22 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from towpath.bus import Bus
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState
-from towpath.contracts.message import new_identifier
+from towpath.contracts.message import Event, new_identifier
 from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob, StopJob
 from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.overtaken import Overtaken, overtaken
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
-from towpath.protocols.record import JobEntry
+from towpath.protocols.record import FormerJob, JobEntry
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +42,11 @@ class SiteDifference:
     site: str
     job: str
     what: str
-    """`unknown`, `elsewhere`, `missing`, `behind`, `held` or `fenced`."""
+    """`unknown`, `ahead`, `elsewhere`, `missing`, `behind`, `held` or `fenced`."""
 
 
 def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[SiteDifference]:
-    """Yield the differences between the registry and sites that are up."""
+    """Return the differences between the registry and sites that are up."""
     found: set[SiteDifference] = set()
     for status in statuses:
         for reported in status.jobs:
@@ -60,6 +62,8 @@ def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set
 def _difference(entry: JobEntry | None, site: str, epoch: int, state: JobState) -> str | None:
     if entry is None:
         return "unknown"
+    if epoch > max(entry.epoch, entry.used_epoch):
+        return "ahead"
     if entry.site != site:
         return "elsewhere"
     if epoch < entry.epoch:
@@ -78,6 +82,7 @@ class Reconciliation:
         sites: Sites,
         operations: Operations,
         bus: Bus,
+        publish: Callable[[Event], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -85,8 +90,10 @@ class Reconciliation:
         self._sites = sites
         self._operations = operations
         self._bus = bus
+        self._publish = publish
         self._clock = clock
         self._since: dict[SiteDifference, float] = {}
+        self._told: dict[str, Overtaken] = {}
 
     async def watch(self) -> None:
         """Look for differences regularly, until cancelled."""
@@ -119,33 +126,45 @@ class Reconciliation:
             statuses = [self._sites.status(difference.site)]
             if difference.job in locks or difference not in differences(jobs, statuses):
                 return
-            removed = await self._registry.former(difference.job) is not None
-            status = self._sites.job(difference.site, difference.job)
-            if difference.what == "unknown" and not removed and status and status.state is JobState.HELD:
-                return
+            entry, former = jobs.get(difference.job), await self._registry.former(difference.job)
+            behind = overtaken(difference.job, entry, former, self._sites.heard())
+            if behind is not None:
+                return await self._tell(behind)
+            self._told.pop(difference.job, None)
             log.info("correcting: job %s is %s at %s", difference.job, difference.what, difference.site)
-            for command in corrections(difference, jobs.get(difference.job), removed=removed):
-                await self._tell(command)
+            await self._carry_out(corrections(difference, entry, former))
         self._since.pop(difference, None)
 
-    async def _tell(self, command: SiteCommand[Any]) -> None:
-        try:
-            await self._bus.request(command, deadline_s=TELL_S)
-        except TowpathError as error:
-            log.warning("%s to %s: %s", command.verb(), command.site, error)
+    async def _carry_out(self, commands: list[SiteCommand[Any]]) -> None:
+        """Send the commands in order. If one is fenced the registry is behind, and no other follows."""
+        for command in commands:
+            try:
+                await self._bus.request(command, deadline_s=TELL_S)
+            except TowpathError as error:
+                log.warning("%s to %s: %s", command.verb(), command.site, error)
+                if error.detail.code is ErrorCode.FENCED:
+                    return
+
+    async def _tell(self, behind: Overtaken) -> None:
+        """Tell once of each later epoch."""
+        if self._told.get(behind.job) != behind:
+            self._told[behind.job] = behind
+            log.error("job %s is left alone: %s", behind.job, behind.refusal())
+            await self._publish(behind.event())
 
 
 def corrections(
-    difference: SiteDifference, entry: JobEntry | None, *, removed: bool = False
+    difference: SiteDifference, entry: JobEntry | None, former: FormerJob | None
 ) -> list[SiteCommand[Any]]:
-    """Return the commands that correct a difference, in order. `removed`: the registry knows its removal."""
+    """Return the commands that correct a difference, in order. `former` are the remains of a removed job."""
     operation, site, job = f"{RECONCILIATION}{new_identifier()}", difference.site, difference.job
     if entry is None:
-        # A job the registry never heard of is held, not deleted: it may be the registry that was lost.
-        return [StopJob(site=site, operation=operation, job=job, forget=removed)]
+        assert former is not None, "a job that the registry never heard of is not touched"
+        return [StopJob(site=site, operation=operation, job=job, epoch=former.epoch, forget=True)]
     if difference.what == "elsewhere":
         # Not StopJob(forget): should the job come back here, its checkpoint spares most of the transfer.
-        return [ResetRole(site=site, operation=operation, job=job, keep_job=False)]
+        epoch = max(entry.epoch, entry.used_epoch)
+        return [ResetRole(site=site, operation=operation, job=job, keep_job=False, epoch=epoch)]
     output = entry.output
     return [
         SetEpoch(

@@ -18,6 +18,9 @@ from towpath.coordinator.settings import CoordinatorSettings
 
 LOOK_EVERY_S = 0.5
 
+HEARTBEAT_POLL_S = 0.05
+"""Between two looks for a heartbeat that is awaited. Sites send one a second."""
+
 FIRST_HEARTBEAT_S = 3.0
 """Time that a coordinator waits after its start before it calls a silent site down."""
 
@@ -68,6 +71,20 @@ class Sites:
                 site=site, state=SiteState.DOWN, nats_url="", mqtt_host="", mqtt_port=0, error="never heard"
             )
         return heard.status.model_copy(update={"state": self.state(site)})
+
+    def heard(self) -> list[SiteStatus]:
+        """Return the last heartbeats of all sites, those of sites that are down by now too."""
+        return [heard.status for heard in self._heard.values()]
+
+    async def next_heartbeats(self) -> None:
+        """Wait for another heartbeat of each site that is up. A site that falls silent does not count."""
+        begun = self._clock()
+
+        while True:
+            up = [site for site in self._heard if self.state(site) is not SiteState.DOWN]
+            if all(self.heard_at(site) > begun for site in up):
+                return
+            await asyncio.sleep(HEARTBEAT_POLL_S)
 
     def capacity(self, site: str) -> Capacity:
         """Return a site's resources for jobs."""

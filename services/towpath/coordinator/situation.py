@@ -11,6 +11,7 @@ from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.coordinator.artefacts import Artefacts
+from towpath.coordinator.overtaken import Overtaken, overtaken
 from towpath.coordinator.registry.jobs import Registry, busy
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -52,10 +53,22 @@ def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
 
 
 async def check_free(job: str, situation: Situation) -> None:
-    """Raise `TowpathError` (busy) while an operation on the job is under way."""
+    """Raise `TowpathError`: busy while an operation on the job is under way, not allowed while a site has the
+    job under a later epoch than the registry knows."""
     holder = (await situation.registry.locks()).get(job)
     if holder is not None:
         raise busy(job, holder)
+    if await _overtaken(job, situation) is not None:
+        # Heartbeats from before the last operation's end are no evidence.
+        await situation.sites.next_heartbeats()
+        found = await _overtaken(job, situation)
+        if found is not None:
+            raise found.refusal()
+
+
+async def _overtaken(job: str, situation: Situation) -> Overtaken | None:
+    entry = (await situation.registry.jobs()).get(job)
+    return overtaken(job, entry, await situation.registry.former(job), situation.sites.heard())
 
 
 def record_of(

@@ -12,7 +12,6 @@ from running.coordinator import FILTER, Trial, running_coordinator, spec
 from running.mesh import Mesh
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
-from simulation import Hosted
 from towpath.bus import follow_events
 from towpath.contracts.commands import (
     DeployJob,
@@ -25,7 +24,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.events import EVENTS_STREAM, SiteChanged
+from towpath.contracts.events import EVENTS_STREAM, RegistryBehind, SiteChanged
 from towpath.contracts.site import SiteState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -179,19 +178,43 @@ async def test_site_when_silent_then_is_down_and_takes_no_jobs(trial: Trial) -> 
     await eventually(told)
 
 
-async def test_site_when_it_lost_a_job_or_has_one_too_many_then_is_set_right(trial: Trial) -> None:
+async def test_site_when_it_lost_a_job_or_has_one_that_was_removed_then_is_set_right(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     sites = trial.agents.mesh.sites
     await trial.ask(DeployJob(spec=spec("removed", site="lga")))
-    removed, unknown = sites["lga"].hosted["removed"], spec("unknown", site="lga")
+    removed = sites["lga"].hosted["removed"]
     await trial.ask(RemoveJob(job="removed"))
-    never_deployed = removed.assignment.model_copy(update={"spec": unknown})
-    sites["lga"].hosted = {"removed": removed, "unknown": Hosted(never_deployed, running=True)}
+    sites["lga"].hosted = {"removed": removed}
     del sites["jfk"].hosted["counts"]
 
-    async def right() -> bool:
-        held = [job for job, hosted in sites["lga"].hosted.items() if not hosted.running]
-        return trial.owners("counts") == ["jfk"] and held == list(sites["lga"].hosted) == ["unknown"]
-
-    await eventually(right)
+    await eventually(lambda: trial.owners("counts") == ["jfk"] and not sites["lga"].hosted)
     trial.check_nothing_lost("counts")
+
+
+async def test_registry_when_it_is_older_than_the_sites_then_touches_no_job_and_says_so(trial: Trial) -> None:
+    for name in ("moved", "returned", "lost"):
+        await trial.ask(DeployJob(spec=spec(name)))
+    copy = await trial.registry_copy()
+    await trial.ask(DeployJob(spec=spec("later")))
+    for job, to in (("moved", "lga"), ("returned", "lga"), ("returned", "jfk")):
+        await trial.ask(MigrateJob(job=job, to=to, strategy=GENERAL))
+
+    await trial.restore_registry(copy)
+    told: dict[str, tuple[int, int | None]] = {}
+    events = follow_events(trial.client, subject=RegistryBehind.wildcard(), from_start=True)
+    async with contextlib.aclosing(events), asyncio.timeout(WITHIN_S):
+        while len(told) < 3:
+            _, body = await anext(events)
+            told[body["job"]] = (body["epoch"], body["known"])
+
+    assert told == {"moved": (2, 1), "returned": (3, 1), "later": (1, None)}
+    assert {job: trial.owners(job) for job in (*told, "lost")} == {
+        "moved": ["lga"],
+        "returned": ["jfk"],
+        "later": ["jfk"],
+        "lost": ["jfk"],
+    }
+    for command in (RemoveJob(job="moved"), DeployJob(spec=spec("later", site="lga"))):
+        refused = await trial.refusal(command)
+        assert (refused.detail.code, "older than the sites" in str(refused)) == (ErrorCode.NOT_ALLOWED, True)
+    await trial.ask(MigrateJob(job="lost", to="lga", strategy=GENERAL))  # Others go on.

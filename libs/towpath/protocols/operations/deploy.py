@@ -9,7 +9,7 @@ from towpath.contracts.commands import OperationKind
 from towpath.contracts.migration import SetEpoch, SiteCommand
 from towpath.contracts.site_commands import CheckSpec, DropOutput, StartJob, StopJob
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import undo_epoch
+from towpath.protocols.epochs import highest_epoch, undo_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.shared_steps import FETCH_S
 from towpath.protocols.step import Actor, Compensation, asks, writes
@@ -29,7 +29,8 @@ def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
 def forget_job(record: OperationRecord) -> StopJob:
     """Nothing of the job stays at its site."""
     site = record.entry_after.site
-    return StopJob(site=site, operation=record.id, job=record.job, forget=True)
+    epoch = highest_epoch(record)
+    return StopJob(site=site, operation=record.id, job=record.job, epoch=epoch, forget=True)
 
 
 NO_OUTPUT = Compensation(Actor.OUTPUT, withdraw_output)

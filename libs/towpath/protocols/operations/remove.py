@@ -9,7 +9,7 @@ from __future__ import annotations
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site_commands import DropOutput, StartJob, StopJob
-from towpath.protocols.epochs import restored
+from towpath.protocols.epochs import highest_epoch, restored
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import StepTable, register
@@ -31,7 +31,14 @@ RUNS_AGAIN = Compensation(Actor.SOURCE, start_again, must=True)
 def stop_job(record: OperationRecord) -> StopJob:
     """The job stops at a micro-batch boundary; if asked for, with nothing left to process."""
     site = record.entry_before.site
-    return StopJob(site=site, operation=record.id, job=record.job, drain=record.drain, drain_s=DRAIN_S)
+    return StopJob(
+        site=site,
+        operation=record.id,
+        job=record.job,
+        epoch=highest_epoch(record),
+        drain=record.drain,
+        drain_s=DRAIN_S,
+    )
 
 
 @writes(point_of_no_return=True)
@@ -48,7 +55,8 @@ def record_removed(record: OperationRecord) -> RegistryChange:
 def forget_job(record: OperationRecord) -> StopJob:
     """The checkpoint is deleted."""
     site = record.entry_before.site
-    return StopJob(site=site, operation=record.id, job=record.job, forget=True)
+    epoch = highest_epoch(record)
+    return StopJob(site=site, operation=record.id, job=record.job, epoch=epoch, forget=True)
 
 
 @asks(Actor.OUTPUT, 30.0, 5.0)

@@ -21,7 +21,7 @@ from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import Derivation
 from towpath.contracts.site_commands import CloseOutput, StartJob, StopJob
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import restored, undo_epoch
+from towpath.protocols.epochs import highest_epoch, restored, undo_epoch
 from towpath.protocols.operations import deploy
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.shared_steps import SOURCE_MAY_PUBLISH
@@ -66,6 +66,7 @@ def stop_job(record: OperationRecord) -> StopJob:
         site=record.entry_before.site,
         operation=record.id,
         job=record.job,
+        epoch=highest_epoch(record),
         drain_inputs=record.drain_inputs,
         drain_s=DRAIN_S,
         whole=record.is_redirect or record.keeps_state,

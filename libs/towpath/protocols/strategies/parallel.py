@@ -17,7 +17,7 @@ from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
 from towpath.contracts.site_commands import ReportProgress, StopJob
 from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import restored, undo_epoch
+from towpath.protocols.epochs import highest_epoch, restored, undo_epoch
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     NO_MONITOR,
@@ -119,7 +119,8 @@ def await_consistency(record: OperationRecord) -> AwaitConsistency:
 @asks(Actor.SOURCE, 20.0, 5.0)
 def terminate(record: OperationRecord) -> StopJob:
     """The source is not needed any more."""
-    return StopJob(site=record.entry_before.site, operation=record.id, job=record.job)
+    site = record.entry_before.site
+    return StopJob(site=site, operation=record.id, job=record.job, epoch=highest_epoch(record))
 
 
 @asks(Actor.OUTPUT, 30.0, 10.0, endless=True)

@@ -67,7 +67,7 @@ async def _check_name(
 ) -> None:
     existing = jobs.get(spec.name)
     if existing is None:
-        return
+        return await check_free(spec.name, situation)
     same_code = artefact is not None and artefact == existing.artefact
     wanted = with_path_of(spec, existing.spec) if same_code else spec
     is_the_one = (existing.spec, existing.artefact) == (wanted, artefact)
