@@ -24,7 +24,12 @@ from towpath.contracts.job import Output
         (data_plane.closed_subject("jfk", "OUT_hourly"), "closed.jfk.OUT_hourly"),
         (data_plane.closed_shadow_subject("jfk", "hourly"), "shadow.closed.jfk.hourly"),
         (data_plane.api_prefix("jfk"), "$JS.jfk.API"),
-        (data_plane.MQTT_DELIVERY, "$MQTT.msgs."),
+        (data_plane.MQTT_STORE, "$MQTT.msgs."),
+        (data_plane.INTAKE_SUBJECTS, "$MQTT.msgs.site.>"),
+        (data_plane.intake_subject("site.departures"), "$MQTT.msgs.site.departures"),
+        (data_plane.MQTT_DELIVERY, "towpath.mqtt."),
+        (data_plane.MQTT_STREAM, "$MQTT_msgs"),
+        (data_plane.ARRIVED_STREAM, "ARRIVED"),
     ],
 )
 def test_subject_when_made_then_is_the_one_that_meshes_use(made: str, golden: str) -> None:

@@ -14,6 +14,7 @@ import nats
 from nats.aio.client import Client
 from pyspark.sql import SparkSession
 
+from towpath.contracts.data_plane import intake_subject
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import EngineSpec, Retention
@@ -108,9 +109,11 @@ class Site:
     checkpoint: Path
 
     async def put(self, subject: str, *events: dict[str, Any] | str) -> None:
+        """Store events of a device, or results, under a subject."""
+        to = intake_subject(subject) if subject.startswith("site.") else subject
         for event in events:
             body = event if isinstance(event, str) else json.dumps(event)
-            await self.connection.jetstream().publish(subject, body.encode())
+            await self.connection.jetstream().publish(to, body.encode())
 
     async def stored(self) -> int:
         """Return the number of events in IN."""

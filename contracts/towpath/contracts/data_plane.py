@@ -27,13 +27,23 @@ def subject_of(topic: str) -> str:
 
 
 DEVICE_SUBJECTS = f"{subject_of(DEVICE_PREFIX)}>"
-"""Subjects of device events. The IN stream listens to them."""
+"""Subjects of device events, as the IN stream keeps them."""
+
+MQTT_STORE = "$MQTT.msgs."
+"""Prefix under which nats-server's MQTT side stores a message of QoS 1, before it acknowledges the message.
+
+It waits for the answer of whichever stream takes the subject. Device events go to IN. Results go to
+`MQTT_STREAM`, which holds them for sessions under the same prefix.
+"""
+
+INTAKE_SUBJECTS = f"{MQTT_STORE}{DEVICE_SUBJECTS}"
+"""Subjects that IN listens to. So a device's event is acknowledged when IN has it, and not before."""
 
 UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>")
 """Subjects of results on their way to a stream. Only a stream makes them public."""
 
-MQTT_DELIVERY = "$MQTT.msgs."
-"""Prefix under which nats-server keeps messages for persistent MQTT sessions.
+MQTT_DELIVERY = "towpath.mqtt."
+"""Prefix under which results go to `MQTT_STREAM`.
 
 A stream that republishes here reaches every QoS 1 subscriber, also one that is away at the moment:
 the server holds the message for its session. The message needs `MQTT_QOS_HEADER`.
@@ -43,6 +53,11 @@ the server holds the message for its session. The message needs `MQTT_QOS_HEADER
 def device_subject(topic: str) -> str:
     """Subject of a device topic in the IN stream."""
     return subject_of(topic)
+
+
+def intake_subject(subject: str) -> str:
+    """Where to publish an event so that IN keeps it under `subject`."""
+    return f"{MQTT_STORE}{subject}"
 
 
 def topic_of(subject: str) -> str:
@@ -99,6 +114,12 @@ def api_prefix(site: str) -> str:
 
 IN_STREAM = "IN"
 """The stream of a site that keeps what devices send."""
+
+ARRIVED_STREAM = "ARRIVED"
+"""The stream of one message that counts what devices publish, kept or not."""
+
+MQTT_STREAM = "$MQTT_msgs"
+"""The stream from which nats-server serves MQTT sessions. Here it has results only."""
 
 OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"

@@ -131,6 +131,17 @@ class JobChanged(Event):
     error: str | None = None
 
 
+class EventsNotKept(Event):
+    """Devices of a site published events with QoS 0, which are stored nowhere."""
+
+    subject = f"{_EVENT}.site.{{site}}.not-kept"
+    example = {"at": _AT, "site": "jfk", "events": 12}
+
+    site: SiteName
+    events: int
+    """Events since the last such event."""
+
+
 class RegistryBehind(Event):
     """A site has a job under a later epoch than the registry knows: the registry came from an old copy.
 
@@ -184,6 +195,7 @@ EVENTS: tuple[type[Event], ...] = (
     OperationEnded,
     SiteChanged,
     JobChanged,
+    EventsNotKept,
     RegistryBehind,
     SecurityRefused,
 )

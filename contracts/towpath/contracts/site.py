@@ -15,8 +15,9 @@ from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unres
 class Durability(StrEnum):
     """When a stored event is on the disk.
 
-    `fast` flushes every two minutes: it survives the death of any process, not a power cut.
-    `power-safe` flushes before it acknowledges; it is about twenty times slower.
+    Either way an event is acknowledged when the site has stored it. `fast` flushes every two minutes: it
+    survives the death of any process, not a power cut. `power-safe` flushes each event before it is
+    acknowledged, and survives both; it is about twenty times slower.
     """
 
     FAST = "fast"

@@ -13,7 +13,14 @@ from nats.aio.client import Client
 
 from towpath.brokers.overlap import Seen
 from towpath.bus.connecting import Login, connect_once
-from towpath.contracts.data_plane import IN_STREAM, MESSAGE_ID_HEADER, api_prefix, bridge_id, bridge_id_parts
+from towpath.contracts.data_plane import (
+    IN_STREAM,
+    MESSAGE_ID_HEADER,
+    api_prefix,
+    bridge_id,
+    bridge_id_parts,
+    intake_subject,
+)
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
 from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
@@ -118,7 +125,9 @@ class SiteLog:
         if not self._due:
             self._heard_at = asyncio.get_running_loop().time()
         self._due += 1
-        await self._sender.send(subject, body, {MESSAGE_ID_HEADER: str(identity)}, number=identity.number)
+        await self._sender.send(
+            intake_subject(subject), body, {MESSAGE_ID_HEADER: str(identity)}, number=identity.number
+        )
 
     def check(self) -> None:
         """Raise `ConnectionError` if an event was refused, `TimeoutError` if nothing is acknowledged."""

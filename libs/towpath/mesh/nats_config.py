@@ -41,6 +41,11 @@ MQTT_ACK_WAIT = "10s"
 messages that were under way no sooner, even when it is back at once. A subscriber that takes longer gets them
 twice."""
 
+MQTT_STORE_WAIT = "60s"
+"""The MQTT side waits so long for IN before it closes a device's connection without an acknowledgement.
+
+A disk that syncs every event may need more than the server's own five seconds for all events under way."""
+
 LEAF_RECONNECT = "1s"
 
 Config = dict[str, Any]
@@ -65,10 +70,17 @@ def hub_config(state: MeshState, home: Home) -> str:
     )
 
 
-def site_config(state: MeshState, site: str, home: Home) -> str:
+def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool = True) -> str:
     """Return the configuration of a site's server: broker, log and link to the hub."""
     access = state.site(site)
     spec = access.spec
+    mqtt = {
+        "host": spec.listen,
+        "port": spec.mqtt_port,
+        "ack_wait": MQTT_ACK_WAIT,
+        "max_ack_pending": MQTT_MAX_ACK_PENDING,
+        "js_api_timeout": MQTT_STORE_WAIT,
+    }
     return _render(
         {
             **_server(site, spec.listen, spec.nats_port),
@@ -76,12 +88,7 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
                 site, str(home.nats(site)), power_safe=spec.durability is Durability.POWER_SAFE
             ),
             "leafnodes": {"reconnect": LEAF_RECONNECT, "remotes": [_remote(state, access)]},
-            "mqtt": {
-                "host": spec.listen,
-                "port": spec.mqtt_port,
-                "ack_wait": MQTT_ACK_WAIT,
-                "max_ack_pending": MQTT_MAX_ACK_PENDING,
-            },
+            **({"mqtt": mqtt} if admits_devices else {}),
             **_accounts(
                 [
                     *_service_users(access, site_services(), site),

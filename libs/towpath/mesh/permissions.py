@@ -26,6 +26,7 @@ from typing import Any
 
 from towpath.contracts.data_plane import (
     DEVICE_SUBJECTS,
+    INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
     api_prefix,
     rejected_subject,
@@ -177,7 +178,7 @@ def leaf(site: str) -> Rights:
 def bridge(site: str, user: str) -> Rights:
     """A site's bridge to another broker: stores what devices send, reads what outputs hold."""
     return Rights(
-        publish=[DEVICE_SUBJECTS, *site_calls(site, _BRIDGE), *own_calls(_BRIDGE), "$JS.ACK.>"],
+        publish=[INTAKE_SUBJECTS, *site_calls(site, _BRIDGE), *own_calls(_BRIDGE), "$JS.ACK.>"],
         subscribe=[inbox(user)],
     )
 
@@ -195,5 +196,6 @@ def device() -> Rights:
             "towpath.>",
             *UNPUBLISHED_SUBJECTS,
             DEVICE_SUBJECTS,
+            INTAKE_SUBJECTS,
         ],
     )

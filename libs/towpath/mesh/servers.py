@@ -7,9 +7,10 @@ import contextlib
 from pathlib import Path
 
 from towpath.atomic_write import make_private_directory, write_private_file
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 from towpath.mesh.home import Home
-from towpath.mesh.nats_config import hub_config, site_config
+from towpath.mesh.nats_config import ACCOUNT, hub_config, site_config
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.state import MeshState, reachable
 from towpath.processes import ChildSpec, version_of
@@ -23,11 +24,19 @@ def hub_server(state: MeshState, home: Home) -> ChildSpec:
     return _nats("hub", hub_config(state, home), home.hub, home, state.spec.listen, state.spec.hub_port)
 
 
-def site_server(state: MeshState, site: str, home: Home) -> ChildSpec:
-    """Write the configuration of a site's nats-server, and return its process `<site>-nats`."""
+def site_server(state: MeshState, site: str, home: Home, *, admits_devices: bool = True) -> ChildSpec:
+    """Write the configuration of a site's nats-server, and return its process `<site>-nats`.
+
+    Before IN exists the server must not admit devices: it would acknowledge events that no stream keeps.
+    """
     spec = state.site(site).spec
-    text = site_config(state, site, home)
+    text = site_config(state, site, home, admits_devices=admits_devices)
     return _nats(f"{site}-nats", text, home.nats(site), home, spec.listen, spec.nats_port)
+
+
+def keeps_events(site: str, home: Home) -> bool:
+    """Tell if the site's server has the stream IN on its disk."""
+    return (home.nats(site) / "jetstream" / ACCOUNT / "streams" / IN_STREAM).is_dir()
 
 
 def redis_server(state: MeshState, home: Home) -> ChildSpec:

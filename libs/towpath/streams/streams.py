@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from nats.aio.client import Client
@@ -15,9 +15,11 @@ from nats.js import JetStreamContext
 from nats.js.api import (
     ExternalStream,
     RePublish,
+    RetentionPolicy,
     StorageType,
     StreamConfig,
     StreamSource,
+    SubjectTransform,
 )
 from nats.js.errors import NotFoundError
 
@@ -65,8 +67,54 @@ class SiteStreams:
         same input, from different serial numbers on."""
 
     async def ensure_in(self) -> None:
-        """Make the stream that keeps the events of devices, if it does not exist."""
-        await self._ensure(self._kept(data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS]))
+        """Make the stream that keeps the events of devices, if it does not exist.
+
+        The MQTT side of nats-server would make its own stream for all that it stores, and acknowledge events
+        that IN has not stored. So that stream is made here, first, and for results only. A third one counts
+        what arrives, because events of QoS 0 are not kept.
+        """
+        await self._ensure_sessions()
+        taken = SubjectTransform(src=data_plane.INTAKE_SUBJECTS, dest=data_plane.DEVICE_SUBJECTS)
+        kept = self._kept(data_plane.IN_STREAM, subjects=[data_plane.INTAKE_SUBJECTS])
+        await self._ensure(replace(kept, subject_transform=taken))
+        arrived = StreamConfig(
+            name=data_plane.ARRIVED_STREAM,
+            subjects=[data_plane.DEVICE_SUBJECTS],
+            storage=StorageType.MEMORY,
+            max_msgs=1,
+            no_ack=True,
+        )
+        await self._ensure(arrived)
+
+    async def _ensure_sessions(self) -> None:
+        """Make the stream that holds results for MQTT sessions, or change the one that the server made.
+
+        That one takes device events, too. It gives them up last: until then outputs, which republish to it
+        directly, are led to the new subjects, so that no result finds both closed.
+        """
+        results = f"{data_plane.MQTT_DELIVERY}>"
+        wanted = StreamConfig(
+            name=data_plane.MQTT_STREAM,
+            subjects=[results],
+            storage=StorageType.FILE,
+            retention=RetentionPolicy.INTEREST,
+            subject_transform=SubjectTransform(src=results, dest=f"{data_plane.MQTT_STORE}>"),
+        )
+        try:
+            found = (await self.jetstream.stream_info(data_plane.MQTT_STREAM)).config
+        except NotFoundError:
+            await self.jetstream.add_stream(wanted)
+            return
+        if found.subjects == wanted.subjects:
+            return
+        changed = replace(found, subject_transform=wanted.subject_transform)
+        await self.jetstream.update_stream(replace(changed, subjects=[f"{data_plane.MQTT_STORE}>", results]))
+        async for config in self._all():
+            there = config.republish
+            if there is not None and there.dest is not None and there.dest.startswith(data_plane.MQTT_STORE):
+                dest = data_plane.MQTT_DELIVERY + there.dest.removeprefix(data_plane.MQTT_STORE)
+                await self.jetstream.update_stream(replace(config, republish=replace(there, dest=dest)))
+        await self.jetstream.update_stream(replace(changed, subjects=[results]))
 
     async def set_epoch(
         self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
@@ -301,6 +349,14 @@ class SiteStreams:
             duplicate_window=_window(self.retention) if subjects else 0,
             allow_direct=True,
         )
+
+    async def _all(self) -> AsyncIterator[StreamConfig]:
+        """Yield the configuration of every stream. The server lists some hundred at a time."""
+        seen = 0
+        while some := await self.jetstream.streams_info(seen):
+            seen += len(some)
+            for info in some:
+                yield info.config
 
     async def _ensure(self, config: StreamConfig) -> None:
         assert config.name is not None

@@ -29,6 +29,7 @@ from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
+from towpath.agent.unkept_events import UnkeptEvents
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.data_plane import api_prefix
@@ -62,6 +63,7 @@ from towpath.contracts.site_commands import (
 from towpath.hooks.extension import at_site
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
+from towpath.mesh.servers import keeps_events
 from towpath.processes import Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
@@ -80,7 +82,9 @@ async def run(settings: AgentSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     containment = Containment(settings.access.spec.container, settings.home, settings.site)
-    brokers = [containment.server(settings.broker), *containment.brokers(settings.binder.create())]
+    admits_devices = keeps_events(settings.site, settings.home)
+    server = containment.server(settings.server(admits_devices))
+    brokers = [server, *containment.brokers(settings.binder.create())]
     supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
@@ -101,6 +105,8 @@ async def run(settings: AgentSettings) -> None:
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
+            if not admits_devices:
+                await supervisor.keep(containment.server(settings.server(True)))
             await _until_done(lambda: ensure_span_streams(bus.connection))
             jobs = Jobs(store, engines, streams)
             reception = Reception(settings.site, redis, jobs.store)
@@ -109,12 +115,12 @@ async def run(settings: AgentSettings) -> None:
             handlers = AgentHandlers(jobs, reception)
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
-            restart = partial(supervisor.restart, settings.broker.name)
+            restart = partial(supervisor.restart, server.name)
             health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
             tidying = artefacts.watch(jobs.assignments.values)
             metering = await _metering(settings, bus, jobs, lambda: supervisor.names)
             bridge = (settings.binder.mirror(), settings.binder.publish())
-            signs = (heartbeat.look(), heartbeat.beat())
+            signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
             watched = (jobs.keep(), *signs, health.watch(), tidying, *metering, *bridge)
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)

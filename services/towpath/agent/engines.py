@@ -18,6 +18,7 @@ from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import Recomputed
 from towpath.mesh.names import engine_process
+from towpath.mesh.service_table import SITE_SERVER
 from towpath.processes import ChildSpec, Supervisor, listed, stop, version_of
 from towpath.tasks import NotInTime, until
 
@@ -255,6 +256,6 @@ def engine_child(
         stop_s=STOP_S,
         niceness=NICENESS,
         version=version_of(version),
-        after=(settings.broker.name,),
+        after=(f"{settings.site}-{SITE_SERVER}",),
     )
     return containment.engine(child, wanted)

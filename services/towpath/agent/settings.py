@@ -26,8 +26,8 @@ class AgentSettings:
     access: SiteAccess
     redis_host: str
     redis_port: int
-    broker: ChildSpec
-    """The site's own server."""
+    server: Callable[[bool], ChildSpec]
+    """Writes the configuration of the site's server and returns the server, which admits devices or not."""
     binder: BrokerBinder
     """The way to the broker that devices use."""
     engine: EngineBinder
@@ -48,7 +48,7 @@ class AgentSettings:
             access=state.site(site),
             redis_host=redis_host,
             redis_port=redis_port,
-            broker=site_server(state, site, home),
+            server=lambda admits_devices: site_server(state, site, home, admits_devices=admits_devices),
             binder=binder_of(state.site(site), home),
             engine=engine_binder(state.site(site).spec.engine),
             engine_environment=partial(state.process_environment, home, site),

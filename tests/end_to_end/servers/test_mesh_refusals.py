@@ -25,6 +25,8 @@ DENIED = [
     ("agent", "towpath.v1.command.jfk.stop-job"),
     ("agent", "$JS.lga.API.STREAM.DELETE.OUT_x"),
     ("agent", "site.forged"),
+    ("engine", "$MQTT.msgs.site.forged"),
+    ("engine", "towpath.mqtt.forged"),
     ("engine", "towpath.v1.heartbeat.jfk"),
     ("engine", "towpath.v1.event.job.x.changed"),
     ("engine", "towpath.v1.engine.jfk._shared.halt-query"),

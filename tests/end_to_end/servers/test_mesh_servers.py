@@ -28,6 +28,8 @@ from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
 from towpath.contracts import data_plane
+from towpath.contracts.site import Retention
+from towpath.streams.streams import SiteStreams
 
 
 async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
@@ -247,10 +249,8 @@ async def test_operator_reads_results_when_they_lie_at_a_site(mesh: Mesh) -> Non
 
 async def test_device_event_is_stored_once_and_at_its_site_only_when_published(mesh: Mesh) -> None:
     async with mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
-        for agent in (jfk, lga):
-            await agent.jetstream().add_stream(
-                name=data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS]
-            )
+        for agent, site in ((jfk, "jfk"), (lga, "lga")):
+            await SiteStreams(agent, site, Retention()).ensure_in()
         async with mesh.device("jfk") as device:
             await device.publish("site/departures", b"{}", qos=1)
             await device.publish("elsewhere/departures", b"{}", qos=0)
@@ -268,6 +268,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
         return mesh.device("jfk", identifier="board", clean_session=False)
 
     async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+        await SiteStreams(agent, "jfk", Retention()).ensure_in()
         await agent.jetstream().add_stream(
             StreamConfig(
                 name="OUT_board",

@@ -36,8 +36,10 @@ from towpath.contracts.data_plane import (
     subject_of,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import Retention
 from towpath.lab.workload.departures import departures
 from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.streams.streams import SiteStreams
 
 TOPIC = "site/departures"
 OUT_TOPIC = "departures/clean"
@@ -113,7 +115,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.start()
     try:
         async with broker.client() as client:
-            await client.jetstream().add_stream(StreamConfig(name=IN_STREAM, subjects=[DEVICE_SUBJECTS]))
+            await SiteStreams(client, "jfk", Retention()).ensure_in()
             public = RePublish(src=OUT_SUBJECT, dest=MQTT_DELIVERY + subject_of(OUT_TOPIC))
             await client.jetstream().add_stream(
                 StreamConfig(name="OUT_clean", subjects=[OUT_SUBJECT], republish=public)

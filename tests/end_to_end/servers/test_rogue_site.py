@@ -23,8 +23,10 @@ from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.events import EVENTS_STREAM, SecurityRefused
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.reply import Done
+from towpath.contracts.site import Retention
 from towpath.mesh.credentials import Credential
 from towpath.mesh.nats_config import ACCOUNT, site_config
+from towpath.streams.streams import SiteStreams
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +125,14 @@ async def test_rogue_site_cannot_destroy_when_the_stream_is_anothers(
 
 async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:
     async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
+        await SiteStreams(agent, "jfk", Retention()).ensure_in()
         await device.subscribe("stats/hourly", qos=1)
-        await agent.jetstream().add_stream(name=data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS])
-        for subject in ("$MQTT.msgs.stats.hourly", "site.departures"):
+        for subject in (
+            "$MQTT.msgs.stats.hourly",
+            "towpath.mqtt.stats.hourly",
+            "$MQTT.msgs.site.departures",
+            "site.departures",
+        ):
             await _publish(rogue, subject)
         await asyncio.sleep(REFUSED_S)
         assert await last_is(agent, "$MQTT_msgs", 0)

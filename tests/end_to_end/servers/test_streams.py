@@ -18,7 +18,13 @@ from running.publishing import always
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import Login
-from towpath.contracts.data_plane import batch_label, output_stream, rejected_stream, sink_subject
+from towpath.contracts.data_plane import (
+    batch_label,
+    intake_subject,
+    output_stream,
+    rejected_stream,
+    sink_subject,
+)
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
@@ -279,7 +285,7 @@ async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
 ) -> None:
     await streams.set_epoch("hourly", 1, OUTPUT)
     live = await connection.subscribe("stats.hourly")
-    durable = await connection.subscribe("$MQTT.msgs.stats.hourly")
+    durable = await connection.subscribe("towpath.mqtt.stats.hourly")
     await publish(connection, results(1, 0, 2))
     await publish(connection, results(1, 1, 2))
     for subscription in (live, durable):
@@ -300,7 +306,7 @@ def reader(nats_server: Server, tmp_path: Path) -> LogReader:
 
 async def fill(connection: Client, count: int) -> None:
     for n in range(count):
-        await connection.publish("site.departures", json.dumps({"n": n}).encode())
+        await connection.publish(intake_subject("site.departures"), json.dumps({"n": n}).encode())
     await connection.flush()
     jetstream = connection.jetstream()
 

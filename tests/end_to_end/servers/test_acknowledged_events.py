@@ -1,0 +1,54 @@
+"""An event that was acknowledged to a device is kept.
+
+nats-server's MQTT side acknowledges what the stream has answered for. Another release may wait for something
+else. So these tests belong to every change of the server.
+"""
+
+from __future__ import annotations
+
+import pytest
+from nats.js.api import RetentionPolicy, StreamConfig
+from nats.js.errors import NotFoundError
+
+from running.kills import kept_through_kills
+from running.mesh import Mesh
+from running.promises import promise
+from towpath.contracts.data_plane import IN_STREAM, MQTT_STREAM
+from towpath.contracts.site import Retention
+from towpath.streams.streams import SiteStreams
+
+KILLS = 3
+
+
+@promise("exactly once")
+@pytest.mark.parametrize(("site", "events"), [("jfk", 100_000), ("lga", 12_000)], ids=["fast", "power-safe"])
+async def test_event_when_acknowledged_and_the_server_is_killed_then_is_kept(
+    own_servers: Mesh, site: str, events: int
+) -> None:
+    kept = await kept_through_kills(own_servers, site, events, KILLS, seed=1)
+    assert (kept.report.acknowledged, kept.lost[:10], kept.in_order) == (events, [], True)
+    assert kept.again <= kept.report.redelivered
+
+
+async def test_site_when_its_streams_are_of_an_earlier_version_then_they_are_changed_and_keep_what_they_have(
+    mesh: Mesh,
+) -> None:
+    async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
+        jetstream, streams = agent.jetstream(), SiteStreams(agent, "jfk", Retention())
+        for name in (IN_STREAM, MQTT_STREAM, "OUT_old"):
+            try:
+                await jetstream.delete_stream(name)
+            except NotFoundError:
+                continue
+        await jetstream.add_stream(name=IN_STREAM, subjects=["site.>"])
+        await jetstream.add_stream(
+            StreamConfig(name=MQTT_STREAM, subjects=["$MQTT.msgs.>"], retention=RetentionPolicy.INTEREST)
+        )
+        await device.publish("site/old", b"1", qos=1)
+
+        await streams.ensure_in()
+        await device.publish("site/old", b"2", qos=1)
+
+        assert [(await jetstream.get_msg(IN_STREAM, n)).data for n in (1, 2)] == [b"1", b"2"]
+        assert (await jetstream.get_msg(IN_STREAM, 2)).subject == "site.old"
+        assert (await jetstream.stream_info(MQTT_STREAM)).config.subjects == ["towpath.mqtt.>"]
