@@ -18,6 +18,7 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob
+from towpath.coordinator.overtaken import overtaken
 from towpath.coordinator.reconciliation import SiteDifference, corrections, differences
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
@@ -165,10 +166,12 @@ class Schedule:
         """Correct sites as the coordinator does until heartbeats agree with the registry."""
         found: set[SiteDifference] = set()
         for _ in range(5):
-            found = differences(self.ledger.jobs, [self.heartbeat(name) for name in self.mesh.sites])
+            statuses = [self.heartbeat(name) for name in self.mesh.sites]
+            found = differences(self.ledger.jobs, statuses)
+            assert overtaken(JOB, self.ledger.jobs.get(JOB), None, statuses) is None
             self.mesh.settle_down()
             for difference in found:
-                for command in corrections(difference, self.ledger.jobs.get(JOB)):
+                for command in corrections(difference, self.ledger.jobs.get(JOB), None):
                     self.deliver(command)
             if not found:
                 return

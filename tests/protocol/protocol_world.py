@@ -11,6 +11,7 @@ from towpath.contracts.commands import StrategyName
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.migration import SiteCommand
 from towpath.contracts.site import SiteStatus
+from towpath.coordinator.overtaken import overtaken
 from towpath.coordinator.reconciliation import corrections, differences
 from towpath.protocols.record import JobEntry
 
@@ -38,6 +39,10 @@ def trial(strategy: StrategyName, *weak: Weakness) -> Trial:
 
 
 def reconcile(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> list[SiteCommand[Any]]:
-    """Return the commands that correct sites whose heartbeats differ from the registry."""
+    """Return the commands that correct sites whose heartbeats differ from the registry.
+
+    No operation leaves a site with an epoch that the registry does not know.
+    """
     found = sorted(differences(jobs, statuses), key=lambda d: (d.site, d.what))
-    return [command for d in found for command in corrections(d, jobs.get(d.job))]
+    assert not any(overtaken(d.job, jobs.get(d.job), None, statuses) for d in found)
+    return [command for d in found for command in corrections(d, jobs.get(d.job), None)]

@@ -59,7 +59,8 @@ def user_has_its_rights_its_inbox_and_its_spans_and_no_more(service: Service, ho
     user, rights = user_of(service, home), service.rights(scope_of(service))
     allowed = user["permissions"]
     assert user["allowed_connection_types"] == ["STANDARD"]
-    assert set(allowed["publish"]["allow"]) - {"towpath.v1.span.*"} == set(rights.publish)
+    of_every_service = {"towpath.v1.span.*", "towpath.v1.event.security.refused"}
+    assert set(allowed["publish"]["allow"]) == {*rights.publish, *of_every_service}
     assert set(allowed["subscribe"]["allow"]) == {f"_INBOX.{user['user']}.>", *rights.subscribe}
     assert ("allow_responses" in allowed) == rights.answers
     everything = {">", "towpath.>", "towpath.v1.>", "_INBOX.>", "$JS.>"}

@@ -162,9 +162,9 @@ class RegistryBehind(Event):
 
 
 class SecurityRefused(Event):
-    """A message came under a subject that is not its own, and was dropped: somebody spoke for another.
+    """A message came under a subject that is not its own, and was dropped: someone spoke for another.
 
-    Whoever floods a receiver with such messages gets an event for the first, and one for many later ones.
+    A flood of such messages makes one event for the first, and one for many later ones.
     """
 
     subject = f"{_EVENT}.security.refused"

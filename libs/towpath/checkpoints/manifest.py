@@ -1,4 +1,4 @@
-"""What a transfer announces before its first chunk, and what every chunk is held to.
+"""The announcement of a transfer, to which every chunk is held.
 
 The target writes what another site sends. So a path that leads out of the checkpoint, a chunk of a file that
 was not announced, and a byte beyond its announced size are refused before anything is written.
