@@ -28,7 +28,7 @@ from towpath.contracts.migration import StepCommand
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS, MeasureState, StateSize
-from towpath.coordinator.registry.jobs import PREFIX, UNFINISHED
+from towpath.coordinator.registry.jobs import FORMER, JOBS, PREFIX, UNFINISHED
 from towpath.coordinator.registry.pipelines import APPLIES, UNANNOUNCED
 from towpath.tasks import end
 
@@ -238,17 +238,18 @@ class Trial:
         """Open the gate that a migration waits at."""
         self.agents.gates[f"{verb} {job}"].set()
 
-    async def registry_copy(self) -> dict[bytes, bytes]:
-        """Return the registry as a backup would keep it."""
+    async def registry_copy(self) -> dict[str, dict[bytes, bytes]]:
+        """Return the jobs, present and removed, as a backup of the registry would keep them."""
         async with registry_of(self.running) as redis:
-            return {key: await redis.dump(key) async for key in redis.scan_iter(f"{PREFIX}*")}
+            return {key: await redis.hgetall(key) for key in (JOBS, FORMER)}  # type: ignore[misc]
 
-    async def restore_registry(self, copy: dict[bytes, bytes]) -> None:
+    async def restore_registry(self, copy: dict[str, dict[bytes, bytes]]) -> None:
         """Bring the registry back as it was."""
         await clear_registry(self.running)
         async with registry_of(self.running) as redis:
             for key, content in copy.items():
-                await redis.restore(key, 0, content)
+                if content:
+                    await redis.hset(key, mapping=content)  # type: ignore[misc,arg-type]
 
     def owners(self, job: str) -> list[str]:
         return self.agents.mesh.owners(job)

@@ -136,6 +136,12 @@ class Site:
 
         await eventually(enough)
 
+    async def ends_with(self, body: bytes) -> bool:
+        """Tell if the newest event in IN is this one."""
+        jetstream = self.agent.jetstream()
+        last = (await jetstream.stream_info(IN_STREAM)).state.last_seq
+        return (await jetstream.get_msg(IN_STREAM, last)).data == body
+
     async def emit(self, job: str, bodies: list[bytes]) -> None:
         """Publish results into the output as an engine does."""
         for number, body in enumerate(bodies):

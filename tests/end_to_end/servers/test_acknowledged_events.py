@@ -7,13 +7,13 @@ else. So these tests belong to every change of the server.
 from __future__ import annotations
 
 import pytest
-from nats.js.api import RetentionPolicy, StreamConfig
+from nats.js.api import RePublish, RetentionPolicy, StreamConfig
 from nats.js.errors import NotFoundError
 
 from running.kills import kept_through_kills
 from running.mesh import Mesh
 from running.promises import promise
-from towpath.contracts.data_plane import IN_STREAM, MQTT_STREAM
+from towpath.contracts.data_plane import ARRIVED_STREAM, IN_STREAM, MQTT_STREAM
 from towpath.contracts.site import Retention
 from towpath.streams.streams import SiteStreams
 
@@ -35,7 +35,7 @@ async def test_site_when_its_streams_are_of_an_earlier_version_then_they_are_cha
 ) -> None:
     async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
         jetstream, streams = agent.jetstream(), SiteStreams(agent, "jfk", Retention())
-        for name in (IN_STREAM, MQTT_STREAM, "OUT_old"):
+        for name in (IN_STREAM, ARRIVED_STREAM, MQTT_STREAM):
             try:
                 await jetstream.delete_stream(name)
             except NotFoundError:
@@ -44,11 +44,23 @@ async def test_site_when_its_streams_are_of_an_earlier_version_then_they_are_cha
         await jetstream.add_stream(
             StreamConfig(name=MQTT_STREAM, subjects=["$MQTT.msgs.>"], retention=RetentionPolicy.INTEREST)
         )
-        await device.publish("site/old", b"1", qos=1)
+        await jetstream.add_stream(
+            StreamConfig(
+                name="OUT_old",
+                subjects=["sink.jfk.old.1"],
+                republish=RePublish(src="sink.jfk.old.1", dest="$MQTT.msgs.old.results"),
+            )
+        )
+        try:
+            await device.publish("site/old", b"1", qos=1)
+            await streams.ensure_in()
+            await device.publish("site/old", b"2", qos=1)
 
-        await streams.ensure_in()
-        await device.publish("site/old", b"2", qos=1)
-
-        assert [(await jetstream.get_msg(IN_STREAM, n)).data for n in (1, 2)] == [b"1", b"2"]
-        assert (await jetstream.get_msg(IN_STREAM, 2)).subject == "site.old"
-        assert (await jetstream.stream_info(MQTT_STREAM)).config.subjects == ["towpath.mqtt.>"]
+            assert [(await jetstream.get_msg(IN_STREAM, n)).data for n in (1, 2)] == [b"1", b"2"]
+            assert (await jetstream.get_msg(IN_STREAM, 2)).subject == "site.old"
+            assert (await jetstream.stream_info(MQTT_STREAM)).config.subjects == ["towpath.mqtt.>"]
+            republish = (await jetstream.stream_info("OUT_old")).config.republish
+            assert republish is not None
+            assert republish.dest == "towpath.mqtt.old.results"
+        finally:
+            await jetstream.delete_stream("OUT_old")

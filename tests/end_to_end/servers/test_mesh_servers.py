@@ -29,6 +29,7 @@ from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
 from towpath.contracts import data_plane
 from towpath.contracts.site import Retention
+from towpath.streams.pages import last_serial
 from towpath.streams.streams import SiteStreams
 
 
@@ -251,15 +252,17 @@ async def test_device_event_is_stored_once_and_at_its_site_only_when_published(m
     async with mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
         for agent, site in ((jfk, "jfk"), (lga, "lga")):
             await SiteStreams(agent, site, Retention()).ensure_in()
+        before = await last_serial(jfk, "jfk", data_plane.IN_STREAM)
+        there = await last_serial(lga, "lga", data_plane.IN_STREAM)
         async with mesh.device("jfk") as device:
             await device.publish("site/departures", b"{}", qos=1)
             await device.publish("elsewhere/departures", b"{}", qos=0)
             await device.publish("site/departures", b"{}", qos=1)
-        await eventually(lambda: last_is(jfk, data_plane.IN_STREAM, 2))
-        stored = await jfk.jetstream().get_msg(data_plane.IN_STREAM, 2)
+        await eventually(lambda: last_is(jfk, data_plane.IN_STREAM, before + 2))
+        stored = await jfk.jetstream().get_msg(data_plane.IN_STREAM, before + 2)
         assert stored.subject == "site.departures"
         await asyncio.sleep(REFUSED_S)
-        assert await last_is(lga, data_plane.IN_STREAM, 0)
+        assert await last_is(lga, data_plane.IN_STREAM, there)
 
 
 @promise("mqtt")

@@ -28,7 +28,6 @@ from towpath.checker.identity import Identity, SerialIdentity
 from towpath.checker.judging import judge
 from towpath.checker.verdict import Leniency
 from towpath.contracts.data_plane import (
-    DEVICE_SUBJECTS,
     IN_STREAM,
     MESSAGE_ID_HEADER,
     MQTT_DELIVERY,
@@ -130,7 +129,7 @@ async def stored(broker: Broker) -> list[int]:
     async with broker.client() as client:
         jetstream = client.jetstream()
         total = (await jetstream.stream_info(IN_STREAM)).state.messages
-        subscription = await jetstream.subscribe(DEVICE_SUBJECTS, ordered_consumer=True)
+        subscription = await jetstream.subscribe("", stream=IN_STREAM, ordered_consumer=True)
         return [json.loads((await subscription.next_msg(timeout=WITHIN_S)).data)["id"] for _ in range(total)]
 
 
