@@ -1,11 +1,11 @@
-"""Kill a site's server under load, and compare what it acknowledged to a device with what it kept."""
+"""Strike a site's server under load, and compare what it acknowledged to a device with what it kept."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from running.mesh import Mesh
@@ -17,7 +17,7 @@ from towpath.streams.pages import last_serial, page
 from towpath.streams.streams import SiteStreams
 
 LONGEST_WAIT_S = 0.3
-"""Most seconds between an acknowledgement after a restart and the next kill."""
+"""Most seconds between an acknowledgement after a strike and the next strike."""
 
 GIVE_UP_S = 120.0
 
@@ -32,7 +32,7 @@ class Numbered:
 
 @dataclass(frozen=True)
 class Kept:
-    """The outcome of a load with kills."""
+    """The outcome of a load with strikes."""
 
     report: ReplayReport
     copies: Counter[int]
@@ -51,8 +51,10 @@ class Kept:
         return self.copies.total() - len(self.copies)
 
 
-async def kept_through_kills(mesh: Mesh, site: str, events: int, kills: int, seed: int) -> Kept:
-    """Publish events with QoS 1 while the site's server is killed `kills` times. Return what IN has then."""
+async def kept_through(
+    mesh: Mesh, site: str, strike: Callable[[], Awaitable[None]], *, events: int, strikes: int, seed: int
+) -> Kept:
+    """Publish events with QoS 1 as fast as one device can, and strike meanwhile. Return what IN has then."""
     chance = random.Random(seed)
     async with mesh.agent(site) as agent:
         await SiteStreams(agent, site, Retention()).ensure_in()
@@ -74,13 +76,12 @@ async def kept_through_kills(mesh: Mesh, site: str, events: int, kills: int, see
         give_up_after_s=GIVE_UP_S,
     )
     running = asyncio.create_task(replay.run(_numbered(events), look))
-    for _ in range(kills):
+    for _ in range(strikes):
         before = newest.acknowledged
         await eventually(lambda before=before: running.done() or newest.acknowledged > before)
         await asyncio.sleep(chance.uniform(0, LONGEST_WAIT_S))
-        await mesh.kill(f"{site}-nats")
-        assert not running.done(), "all events were stored before the last kill"
-        await mesh.start(f"{site}-nats")
+        assert not running.done(), "all events were acknowledged before the last strike"
+        await strike()
     return await _kept(mesh, site, await running)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, redis_server, site_server
 from towpath.mesh.state import MeshState
-from towpath.processes import ChildSpec, launch, stop
+from towpath.processes import ChildSpec, find, launch, stop
 
 REFUSED_S = 0.4
 """Time to wait before a test concludes that a message does not arrive. Others arrive in milliseconds."""
@@ -88,6 +89,14 @@ class Mesh:
             password=access.device.password,
             **options,
         )
+
+
+def limit_files(mesh: Mesh, name: str, soft: int) -> None:
+    """Limit the files of a server to `soft` bytes each, like a full disk for this process alone."""
+    record = find(mesh.home.run, name)
+    assert record is not None
+    _, hard = resource.prlimit(record.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(record.pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def _ignore(error: Exception) -> None:

@@ -12,12 +12,11 @@ import pytest
 from nats.aio.client import Client
 from nats.js.errors import Error as JetStreamError
 
-from running.mesh import Mesh, answers_request, running_mesh
+from running.mesh import Mesh, answers_request, limit_files, running_mesh
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.broker_health import BrokerHealth, has_room
 from towpath.contracts.data_plane import output_stream, sink_subject
 from towpath.mesh.names import SERVER_HEALTH
-from towpath.processes import find
 
 NATS = "jfk-nats"
 STREAM, SUBJECT = output_stream("j"), sink_subject("jfk", "j", 1)
@@ -27,14 +26,6 @@ STREAM, SUBJECT = output_stream("j"), sink_subject("jfk", "j", 1)
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
         yield running
-
-
-def limit_files(mesh: Mesh, soft: int) -> None:
-    """Limit the broker's files to `soft` bytes each, like a full disk for this process alone."""
-    record = find(mesh.home.run, NATS)
-    assert record is not None
-    _, hard = resource.prlimit(record.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(record.pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def stores(agent: Client) -> bool:
@@ -47,9 +38,9 @@ async def stores(agent: Client) -> bool:
 
 async def fill_and_make_room(mesh: Mesh, agent: Client) -> None:
     """Let one write fail."""
-    limit_files(mesh, 0)
+    limit_files(mesh, NATS, 0)
     assert not await stores(agent)
-    limit_files(mesh, resource.RLIM_INFINITY)
+    limit_files(mesh, NATS, resource.RLIM_INFINITY)
 
 
 async def test_broker_when_its_disk_was_full_then_stores_again_with_all_it_had(mesh: Mesh) -> None:
