@@ -8,8 +8,12 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from running.publishing import always
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
+from towpath.streams import publisher as publisher_module
+from towpath.streams.failures import Unpublished
 from towpath.streams.publisher import Outgoing, Publisher
 
 COUNT = 6_000
@@ -27,6 +31,7 @@ class Connection:
         self.stored: dict[str, None] = {}
         """Ids, in order; a repeated one is dropped."""
         self.is_dead = False
+        self.sent = 0
 
     def new_inbox(self) -> str:
         return "_INBOX.test"
@@ -42,6 +47,7 @@ class Connection:
         return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def publish(self, subject: str, body: bytes, reply: str, headers: dict[str, str]) -> None:
+        self.sent += 1
         if self.is_dead:
             return
         self.stored.setdefault(headers[MESSAGE_ID_HEADER])
@@ -69,3 +75,24 @@ async def test_messages_when_some_are_lost_with_the_connection_then_later_ones_d
     )
 
     assert list(connection.stored) == [message.identity for message in messages]
+
+
+async def test_messages_when_the_machine_slept_longer_than_ids_are_remembered_then_are_not_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(Connection):
+        """A connection that stores, and whose acknowledgements are lost while the machine sleeps."""
+
+        def answer(self, reply: str) -> None:
+            nonlocal now
+            now += 600.0
+
+    now, connection = 0.0, Silent()
+    monkeypatch.setattr(publisher_module, "SILENCE_S", 0.01)
+    sending = Publisher(always(cast("Any", connection)), clock=lambda: now)
+
+    with pytest.raises(Unpublished):
+        await sending.publish(
+            [Outgoing("sink.jfk.hourly.1", "1", b"{}")], site="jfk", stream="OUT_hourly", batch="1.0"
+        )
+    assert connection.sent == 1
