@@ -91,6 +91,8 @@ class Trial:
     supervisor: Supervisor
     images: Images = field(default_factory=Images)
     clients: dict[str, Client] = field(default_factory=dict)
+    waited_for: list[bool] = field(default_factory=list)
+    """For each engine that was made: a job waits for it."""
 
     def __post_init__(self) -> None:
         self.engines = Engines(
@@ -104,8 +106,9 @@ class Trial:
     def client(self, engine: str) -> Client:
         return self.clients.setdefault(engine, Client(engine))
 
-    def child(self, client: Client, job: JobSpec | None) -> ChildSpec:
+    def child(self, client: Client, job: JobSpec | None, job_waits: bool) -> ChildSpec:
         name = engine_process("jfk", job.name if job else None)
+        self.waited_for.append(job_waits)
         version = job.container.model_dump_json() if job and job.container else ""
         return ChildSpec(name, SLEEP, self.run / f"{name}.log", ready=client.answers, version=version)
 
@@ -152,6 +155,15 @@ async def test_shared_engine_when_there_is_no_job_then_waits_for_the_first(
     await trial.engines.run(SHARING, NOWHERE)
     assert trial.pid() is not None
     assert trial.clients[SHARED_ENGINE].asked == [f"run {SHARING.spec.name}"]
+
+
+async def test_shared_engine_when_a_job_is_deployed_then_is_told_that_it_waits_and_in_a_migration_not(
+    trial: Trial,
+) -> None:
+    await trial.engines.check(SHARING, NOWHERE)
+    await trial.supervisor.drop(engine_process("jfk"))
+    await trial.engines.expect(None)
+    assert trial.waited_for == [True, False]
 
 
 async def test_shared_engine_when_it_has_long_had_no_job_then_is_ended_and_the_next_job_starts_one(

@@ -18,6 +18,11 @@ if TYPE_CHECKING:  # It needs packages that commands without an engine do not ha
     from towpath.engines.checkpoint_format import CheckpointFormat
 
 
+JOB_WAITS = "TOWPATH_JOB_WAITS"
+"""Variable in the environment of an engine that starts for a job that waits for it. Such an engine leaves out
+what would only make later jobs faster."""
+
+
 class EngineBinder(Protocol):
     """One kind of engine, as agents and `towpath up` use it."""
 

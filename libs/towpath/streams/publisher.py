@@ -83,7 +83,7 @@ class Publisher:
 
     connect: Connect
     patience_s: float = 60.0
-    """Seconds for which a batch is tried: longer than a broker's restart, shorter than a stream remembers ids.
+    """Seconds for which a batch is tried: longer than a broker's restart, shorter than streams remember ids.
     After it the query fails, and the next one reads back what is stored (`published_since`)."""
     clock: Callable[[], float] = seconds_since_boot
     _aside: set[str] = field(default_factory=set)

@@ -17,6 +17,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import Recomputed
+from towpath.engines.binder import JOB_WAITS
 from towpath.mesh.names import engine_process
 from towpath.mesh.service_table import SITE_SERVER
 from towpath.processes import ChildSpec, Supervisor, listed, stop, version_of
@@ -48,13 +49,15 @@ class Engines:
         supervisor: Supervisor,
         containment: Containment,
         client: Callable[[str], EngineClient],
-        child: Callable[[EngineClient, JobSpec | None], ChildSpec],
+        child: Callable[[EngineClient, JobSpec | None, bool], ChildSpec],
         site: str,
         *,
         always: bool = False,
         idle_s: float = IDLE_S,
     ) -> None:
         """`client` and `child` make the client and the process of an engine, by its name and by its job.
+
+        The process is also told if a job waits for it.
 
         `always`: the shared engine runs from the start. Else it starts with the first job, and ends when it
         has had none for `idle_s` seconds.
@@ -153,7 +156,7 @@ class Engines:
         wanted = assignment.spec.container
         await self._containment.ensure_image(wanted)
         if wanted is None or wanted.image is None:
-            await self._keep(None)
+            await self._keep(None, job_waits=True)
             await (await self._answering(SHARED_ENGINE)).analyse(assignment, checkpoint)
 
     async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
@@ -209,16 +212,19 @@ class Engines:
             ) from error
         return self._of(name)
 
-    async def _keep(self, spec: JobSpec | None) -> None:
-        """Keep the engine of a job running; without a job, or if it has none of its own, the shared one."""
+    async def _keep(self, spec: JobSpec | None, *, job_waits: bool = False) -> None:
+        """Keep the engine of a job running; without a job, or if it has none of its own, the shared one.
+
+        `job_waits`: someone deploys a job, and no other site runs it meanwhile.
+        """
         async with self._starting:
             if spec is not None and spec.container is not None:
                 client = self._own.setdefault(spec.name, self._client(spec.name))
-                await self._supervisor.keep(self._child(client, spec))
+                await self._supervisor.keep(self._child(client, spec, job_waits))
                 return
             self._used_at = time.monotonic()
             if not self._supervisor.keeps(self._process(SHARED_ENGINE)):
-                await self._supervisor.keep(self._child(self.shared, None))
+                await self._supervisor.keep(self._child(self.shared, None, job_waits))
 
     def _of(self, engine: str) -> EngineClient:
         return self.shared if engine == SHARED_ENGINE else self._own[engine]
@@ -237,7 +243,11 @@ def engine_of(assignment: Assignment) -> str:
 
 
 def engine_child(
-    settings: AgentSettings, containment: Containment, engine: EngineClient, job: JobSpec | None
+    settings: AgentSettings,
+    containment: Containment,
+    engine: EngineClient,
+    job: JobSpec | None,
+    job_waits: bool,
 ) -> ChildSpec:
     """Return the process of the site's shared engine, or of the engine of `job`."""
     spec = settings.access.spec
@@ -250,7 +260,7 @@ def engine_child(
         name=name,
         command=tuple(settings.engine.command(spec.engine, settings.home.root, settings.site, job)),
         log=settings.home.log(name),
-        environment=environment,
+        environment=environment | ({JOB_WAITS: "yes"} if job_waits else {}),
         ready=engine.answers,
         ready_s=settings.engine.ready_s(spec.engine),
         stop_s=STOP_S,

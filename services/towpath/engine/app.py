@@ -20,6 +20,7 @@ from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
 from towpath.engine.settings import EngineSettings
 from towpath.engine.warm_up import warm_up
+from towpath.engines.binder import JOB_WAITS
 from towpath.engines.commands import serve
 from towpath.engines.spark.binder import is_cluster
 from towpath.streams.sink import SinkConnection
@@ -45,7 +46,8 @@ async def run(settings: EngineSettings) -> None:
     on_cluster = is_cluster(settings.spec)
     try:
         session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
-        await asyncio.to_thread(warm_up, session, read_ahead=not on_cluster)
+        if JOB_WAITS not in os.environ:
+            await asyncio.to_thread(warm_up, session, read_ahead=not on_cluster)
     except Exception:
         # Here, because the agent may end the process before Python would have told.
         log.exception("Spark does not start")
