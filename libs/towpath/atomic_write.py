@@ -23,7 +23,7 @@ def write_atomically(
         scratch.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
 
 def write_private_file(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -50,7 +50,8 @@ def _write(scratch: Path, content: bytes, mode: int | None, *, durable: bool) ->
             os.fsync(descriptor)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Return when the names of the directory's files are on the disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -12,12 +12,13 @@ from towpath.agent.reception import Reception
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, Derivation, JobState, JobStatus
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, RECONCILIATION
 from towpath.contracts.site_commands import StartJob
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 BEFORE = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 INPUT = BEFORE.inputs[0].model_copy(update={"after_serial": 0})
+BEGUN = BEFORE.model_copy(update={"inputs": [INPUT]})
 NAME = INPUT.name
 
 
@@ -51,8 +52,12 @@ class Streams:
 
 
 def handlers(directory: Path) -> AgentHandlers:
+    AssignmentStore(directory, SPARK_CHECKPOINTS).save(BEFORE)
+    return handlers_of(directory)
+
+
+def handlers_of(directory: Path) -> AgentHandlers:
     store = AssignmentStore(directory, SPARK_CHECKPOINTS)
-    store.save(BEFORE)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
     return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store))
 
@@ -110,3 +115,38 @@ async def test_generation_when_derived_again_after_an_undone_change_then_has_the
     commit(store.checkpoint(BEFORE), 20)
     await site.start_job(start(epoch=5, generation=2, serial=20, derived=True))
     assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 20}
+
+
+def lost(directory: Path) -> AgentHandlers:
+    """Return the handlers of a site that has a checkpoint, and lost the assignment with its power."""
+    agent = handlers(directory)
+    commit(agent.jobs.store.checkpoint(BEFORE), 7)
+    (directory / BEFORE.spec.name / "assignment.json").unlink()
+    return handlers_of(directory)
+
+
+async def test_job_when_its_assignment_is_lost_and_reconciliation_starts_it_then_goes_on_from_its_checkpoint(
+    tmp_path: Path,
+) -> None:
+    agent = lost(tmp_path)
+    await agent.start_job(StartJob(site="jfk", operation=f"{RECONCILIATION}1", assignment=BEGUN))
+    assert agent.jobs.position(BEFORE) == {NAME: 7}
+
+
+async def test_job_when_deployed_where_a_checkpoint_is_that_nothing_explains_then_that_is_put_aside(
+    tmp_path: Path,
+) -> None:
+    agent = lost(tmp_path)
+    await agent.start_job(StartJob(site="jfk", operation="d1", assignment=BEGUN))
+    assert not agent.jobs.store.checkpoint(BEFORE).exists()
+    assert [path.name for path in (tmp_path / ".aside").glob("*/checkpoint-*/commits/*")] == ["0"]
+
+
+async def test_job_when_it_left_and_the_agent_died_meanwhile_then_what_it_left_is_no_state_of_its_successor(
+    tmp_path: Path,
+) -> None:
+    agent = lost(tmp_path)
+    (tmp_path / BEFORE.spec.name / "left").touch()
+    await agent.start_job(StartJob(site="jfk", operation=f"{RECONCILIATION}1", assignment=BEGUN))
+    assert not agent.jobs.store.checkpoint(BEFORE).exists()
+    assert not (tmp_path / ".aside").exists()

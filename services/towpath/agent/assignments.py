@@ -8,20 +8,27 @@ jobs/<job>/cache/                state as it was when the job left, so that a re
 jobs/<job>/role                  the migration in which this site is source or target
 jobs/<job>/derived-<n>           marks how `checkpoint-<n>` was made from the previous generation's
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
+jobs/<job>/left                  marks that the job has left, as long as its checkpoint is not the cache yet
+jobs/.forgotten/<job>-<time>     what is being deleted
+jobs/.aside/<job>-<time>         checkpoints that no assignment explained; nothing deletes them
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
+import time
 from pathlib import Path
 
-from towpath.atomic_write import write_atomically
+from towpath.atomic_write import sync_directory, write_atomically
 from towpath.checkpoints.inventory import digest_of_inventory, inventory, is_transient
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import StateSize
 from towpath.engines.checkpoint_format import CheckpointFormat
+
+log = logging.getLogger(__name__)
 
 
 class AssignmentStore:
@@ -33,7 +40,8 @@ class AssignmentStore:
         self.checkpoints = checkpoints
 
     def load_all(self) -> dict[str, Assignment]:
-        """Return all assignments by job."""
+        """Return all assignments by job. Delete what is left of deletions that were interrupted."""
+        shutil.rmtree(self.directory / ".forgotten", ignore_errors=True)
         found = (path for path in self.directory.glob("*/assignment.json"))
         assignments = [Assignment.model_validate_json(path.read_bytes()) for path in found]
         return {assignment.spec.name: assignment for assignment in assignments}
@@ -42,7 +50,9 @@ class AssignmentStore:
         """Store an assignment durably."""
         directory = self._of(assignment.spec.name)
         directory.mkdir(parents=True, exist_ok=True)
+        sync_directory(self.directory)
         write_atomically(directory / "assignment.json", assignment.model_dump_json(indent=1))
+        (directory / "left").unlink(missing_ok=True)
 
     def checkpoint(self, assignment: Assignment) -> Path:
         """Return the directory of the job's state."""
@@ -142,17 +152,48 @@ class AssignmentStore:
     def leave(self, assignment: Assignment) -> None:
         """Keep the state of a job that has left as a cache, for a cheaper return."""
         job = assignment.spec.name
+        left = self._of(job) / "left"
+        write_atomically(left, "")
         (self._of(job) / "assignment.json").unlink(missing_ok=True)
         checkpoint = self.checkpoint(assignment)
         if checkpoint.exists():
             shutil.rmtree(self.cache(job), ignore_errors=True)
             checkpoint.rename(self.cache(job))
         self.drop_incoming(job)
+        left.unlink()
 
     def forget(self, job: str) -> None:
-        """Delete everything about a job."""
-        (self._of(job) / "assignment.json").unlink(missing_ok=True)
-        shutil.rmtree(self._of(job), ignore_errors=True)
+        """Delete everything about a job, at once for everyone who looks."""
+        if self._of(job).exists():
+            shutil.rmtree(self._moved(job, ".forgotten"), ignore_errors=True)
+
+    def make_room(self, assignment: Assignment, *, adopt: bool) -> bool:
+        """Prepare for a job without an assignment here. Return True if its state is here all the same.
+
+        A machine that lost its power may have lost the assignment, and not the checkpoint. With `adopt` the
+        job was at this site before, and goes on from a checkpoint of its generation. Any other checkpoint
+        that nothing explains is put aside.
+        """
+        job = assignment.spec.name
+        unexplained = [*self._of(job).glob("checkpoint-*")]
+        if not unexplained or (self._of(job) / "left").exists():
+            self.forget(job)
+            return False
+        if adopt and self.checkpoint(assignment).exists():
+            log.warning("%s goes on from a checkpoint whose assignment is lost", job)
+            return True
+        log.error(
+            "checkpoints of %s that no assignment explains are put into %s", job, self._moved(job, ".aside")
+        )
+        return False
+
+    def _moved(self, job: str, into: str) -> Path:
+        """Move the directory of a job out of the way. Return its new place."""
+        place = self.directory / into / f"{job}-{time.time_ns()}"
+        place.parent.mkdir(exist_ok=True)
+        self._of(job).rename(place)
+        sync_directory(self.directory)
+        return place
 
     def _of(self, job: str) -> Path:
         return self.directory / job

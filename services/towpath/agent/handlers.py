@@ -18,7 +18,7 @@ from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
-from towpath.contracts.migration import Paused
+from towpath.contracts.migration import RECONCILIATION, Paused
 from towpath.contracts.reply import Done
 from towpath.contracts.site_commands import (
     CheckSpec,
@@ -98,8 +98,10 @@ class AgentHandlers:
         job = wanted.spec.name
         async with self.jobs.lock(job):
             known = self.jobs.assignments.get(job)
+            adopted = False
             if known is None:
-                await asyncio.to_thread(self.jobs.store.forget, job)
+                adopt = command.operation.startswith(RECONCILIATION)
+                adopted = await asyncio.to_thread(self.jobs.store.make_room, wanted, adopt=adopt)
             elif known.epoch > wanted.epoch:
                 raise epoch_is_over(f"{job} at this site", wanted.epoch, known.epoch)
             elif known.epoch == wanted.epoch and known.revision > wanted.revision:
@@ -111,7 +113,7 @@ class AgentHandlers:
                 # A change is undone. This site knows where the old job was, even if all others are out of
                 # reach.
                 wanted = going_on_after(wanted, self.jobs.position(wanted))
-            goes_on = known is not None and known.generation >= wanted.generation
+            goes_on = adopted or (known is not None and known.generation >= wanted.generation)
             processed = self.jobs.position(wanted) if goes_on else {}
             assignment = await self.jobs.prepare_inputs(wanted, processed)
             if known is not None and known.spec.container != assignment.spec.container:
