@@ -123,7 +123,12 @@ def test_identity_when_a_message_waits_in_a_shadow_then_is_the_one_it_has_in_the
 
 @pytest.mark.parametrize(
     ("document", "offset"),
-    [({"serial": 7}, Offset(7)), ({"serial": -1}, Offset(-1)), ({"serial": 7, "nudges": 2}, Offset(7, 2))],
+    [
+        ({"serial": 7}, Offset(7)),
+        ({"serial": -1}, Offset(-1)),
+        ({"serial": 7, "nudges": 2}, Offset(7, 2)),
+        ({"serial": 7, "life": "ab"}, Offset(7, 0, "ab")),
+    ],
 )
 def test_offset_when_a_checkpoint_holds_it_then_is_read_and_written_alike(
     document: dict[str, int], offset: Offset

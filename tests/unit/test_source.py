@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from towpath.streams import pacing, source
-from towpath.streams.failures import EventsLost
+from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
 from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
@@ -21,12 +22,15 @@ class Log:
 
     def __init__(self, first: int, last: int) -> None:
         self.first, self.last = first, last
-
+        self.created = ""
         self.mine = range(0)
         self.asked: list[tuple[int, int]] = []
 
     def bounds(self, stream: str) -> tuple[int, int]:
         return self.first, self.last
+
+    def life(self, stream: str) -> str:
+        return self.created
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
         """Return messages of `mine`, and of another topic."""
@@ -125,6 +129,40 @@ def test_latest_offset_when_two_sources_of_a_query_read_one_stream_then_only_one
     for each in sources:
         assert each.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 100}
     assert not pauses
+
+
+def test_latest_offset_when_there_are_events_then_has_the_life_of_their_stream(log: Log) -> None:
+    log.created = "l1"
+    assert reader().initialOffset() == {"serial": 0, "life": "l1"}
+    assert reader().latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 100, "life": "l1"}
+    assert reader().latestOffset({"serial": 100}, ReadAllAvailable()) == {"serial": 100}
+
+
+@pytest.mark.parametrize(
+    ("last", "created", "start"),
+    [
+        (9, "l1", {"serial": 10}),
+        (9, "l1", {"serial": 10, "life": "l1"}),
+        (14, "l2", {"serial": 10, "life": "l1"}),
+        (10, "l2", {"serial": 10, "nudges": 1, "life": "l1"}),
+    ],
+    ids=["end lost, earlier checkpoint", "end lost", "made anew, and longer", "made anew, and as long"],
+)
+def test_latest_offset_when_the_stream_is_not_the_one_that_was_processed_then_says_what_to_do(
+    log: Log, last: int, created: str, start: dict[str, Any]
+) -> None:
+    log.last, log.created = last, created
+    with pytest.raises(EventsRenumbered, match=rf"up to serial 10, .* serials 1\.\.{last}\. Remove the job"):
+        reader().latestOffset(start, ReadAllAvailable())
+
+
+def test_latest_offset_when_a_mirror_is_read_then_passes_the_life_of_its_origin_on(log: Log) -> None:
+    log.created = "of the mirror"
+    copied = reader(stream="MIRROR_jfk_IN")
+    start = {"serial": 10, "life": "of the origin"}
+    assert copied.latestOffset(start, ReadAllAvailable()) == {"serial": 100, "life": "of the origin"}
+    log.last = 5
+    assert copied.latestOffset(start, ReadAllAvailable()) == start, "it has not caught up yet"
 
 
 def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:

@@ -13,7 +13,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 # Subjects ------------------------------------------------------------------------------------------------
 
@@ -123,6 +123,7 @@ MQTT_STREAM = "$MQTT_msgs"
 
 OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
+MIRROR_STREAM_PREFIX = "MIRROR_"
 
 DUPLICATE_WINDOW_S = 120.0
 """Time for which a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
@@ -157,7 +158,12 @@ def shadow_stream(job: str) -> str:
 
 def mirror_stream(site: str, stream: str) -> str:
     """A site's copy of another site's stream, serial numbers kept."""
-    return f"MIRROR_{site}_{stream}"
+    return f"{MIRROR_STREAM_PREFIX}{site}_{stream}"
+
+
+def is_mirror(stream: str) -> bool:
+    """True if a stream is the copy of another site's."""
+    return stream.startswith(MIRROR_STREAM_PREFIX)
 
 
 def local_stream(here: str, site: str, stream: str) -> str:
@@ -313,8 +319,11 @@ RECALL_LIMIT = 20_000
 
 @dataclass(frozen=True)
 class Offset:
-    """A source's offset in a Spark checkpoint, `{"serial": n}` or `{"serial": n, "nudges": k}`: all events up
-    to serial number n are processed.
+    """A source's offset in a Spark checkpoint, `{"serial": n, "nudges": k, "life": code}`: all events up to
+    serial number n are processed. `nudges` and `life` may be missing.
+
+    A stream that is made anew numbers its events from 1 again. So the offset has the code of the stream's
+    life, see `life_code`, once a query has read the stream itself. A query that reads a mirror passes it on.
 
     A stateful query counts `nudges` up when it starts: the offset differs from the start, and a micro-batch
     runs, be there events or not. An event that the source recalls for its time alone has its serial number
@@ -323,12 +332,14 @@ class Offset:
 
     serial: int
     nudges: int = 0
+    life: str = ""
 
     @classmethod
-    def of(cls, document: Mapping[str, int]) -> Self:
+    def of(cls, document: Mapping[str, Any]) -> Self:
         """The offset in the JSON that Spark keeps."""
-        return cls(int(document["serial"]), int(document.get("nudges", 0)))
+        return cls(int(document["serial"]), int(document.get("nudges", 0)), str(document.get("life", "")))
 
-    def document(self) -> dict[str, int]:
+    def document(self) -> dict[str, Any]:
         """The JSON for Spark to keep."""
-        return {"serial": self.serial, "nudges": self.nudges} if self.nudges else {"serial": self.serial}
+        beside = {"nudges": self.nudges, "life": self.life}
+        return {"serial": self.serial, **{name: value for name, value in beside.items() if value}}

@@ -26,6 +26,17 @@ class EventsLost(RuntimeError):
         super().__init__(f"{_name(type(self))} serials {first}..{last} of {stream} are no longer kept")
 
 
+class EventsRenumbered(RuntimeError):
+    """A stream began anew, or lost its end: its serial numbers are not those that a job has processed."""
+
+    def __init__(self, stream: str, processed: int, first: int, last: int) -> None:
+        super().__init__(
+            f"{_name(type(self))} the job has processed {stream} up to serial {processed}, and the stream has"
+            f" begun anew since, or lost its end: it has serials {first}..{last}. Remove the job and deploy"
+            " it again, with `start: earliest` for all events that are there, or `latest` for new ones"
+        )
+
+
 @dataclass(frozen=True)
 class Failure:
     """An error of source or sink that was found in Spark's text."""
@@ -57,4 +68,4 @@ def _name(kind: type[RuntimeError]) -> str:
     return f"{kind.__name__}:"
 
 
-_GRAVEST_FIRST: Final = (Fenced, EventsLost, Unpublished)
+_GRAVEST_FIRST: Final = (Fenced, EventsRenumbered, EventsLost, Unpublished)

@@ -21,7 +21,7 @@ from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
 from towpath.streams.failures import EventsLost
-from towpath.streams.stream_view import parse_view
+from towpath.streams.stream_view import StreamView, parse_view
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class _Bounds:
     """A stream's bounds, as asked for at a time of the monotonic clock."""
 
     asked_at: float
-    answer: asyncio.Task[tuple[int, int]]
+    answer: asyncio.Task[StreamView]
 
     def is_over(self, fresh_s: float) -> bool:
         """Tell if the answer failed, or is older than `fresh_s` seconds: then ask again."""
@@ -87,22 +87,27 @@ class LogReader:
 
     def bounds(self, stream: str, fresh_s: float = FRESH_S) -> tuple[int, int]:
         """Return first and last serial number kept, not older than `fresh_s`. (last + 1, last) if empty."""
-        return self._patiently(lambda: self._shared_bounds(stream, fresh_s))
+        view = self._patiently(lambda: self._shared_view(stream, fresh_s))
+        return view.first, view.last
 
-    async def _shared_bounds(self, stream: str, fresh_s: float) -> tuple[int, int]:
+    def life(self, stream: str) -> str:
+        """Return the code of the stream's life, from the same answer as its bounds."""
+        return self._patiently(lambda: self._shared_view(stream, FRESH_S)).life
+
+    async def _shared_view(self, stream: str, fresh_s: float) -> StreamView:
         known = self._bounds.get(stream)
         if known is None or known.is_over(fresh_s):
-            known = _Bounds(time.monotonic(), asyncio.create_task(self._ask_bounds(stream)))
+            known = _Bounds(time.monotonic(), asyncio.create_task(self._ask(stream)))
             self._bounds[stream] = known
         return await asyncio.shield(known.answer)
 
-    async def _ask_bounds(self, stream: str) -> tuple[int, int]:
+    async def _ask(self, stream: str) -> StreamView:
         connection = await self._connected()
         answer = await connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=ANSWER_S)
         view = parse_view(answer.payload)
         if view is None:
             raise LookupError(f"stream {stream}: stream not found")
-        return view.first, view.last
+        return view
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[JetStreamMessage]]:
         """Yield the messages `after < serial ≤ through`, in order and without gap.

@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset
+from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, is_mirror
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.decoding import EventDecoder, decoder_of
-from towpath.streams.failures import EventsLost
+from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.log_reader import Access, reader_for
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
@@ -192,7 +192,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if self.after_serial != "":
             return Offset(int(self.after_serial)).document()
         first, _ = reader_for(self.access).bounds(self.stream)
-        return Offset(first - 1).document()
+        return Offset(first - 1, life=self._life(Offset(first - 1))).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the bound of a micro-batch, from the options."""
@@ -207,6 +207,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if self._paused():
             return start
         first, self.nudge = self.nudge, False
+        life = self._life(begin)
         last = newest = self._newest(position)
         if first:
             last = min(last, position + FIRST_EVENTS)
@@ -220,7 +221,9 @@ class StreamReader(EventReader, DataSourceStreamReader):
             rest = functools.partial(self._backlog, last)
             some, all_of_it = last > position, newest - last < max(self.exact_events, 1)
             self._pace.planned(self._source, rest, some=some, all_of_it=all_of_it)
-        return Offset(last, begin.nudges + first).document()
+        # Without events the offset stays as it was: another one would make a micro-batch.
+        goes_on = last > position or first
+        return Offset(last, begin.nudges + first, life if goes_on else begin.life).document()
 
     @property
     def _pace(self) -> Pace | None:
@@ -252,9 +255,24 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _newest(self, position: int) -> int:
         first, last = reader_for(self.access).bounds(self.stream)
+        if last < position and not is_mirror(self.stream):
+            raise EventsRenumbered(self.stream, position, first, last)
         if first > position + 1 and last > position:
             raise EventsLost(self.stream, position + 1, first - 1)
         return last
+
+    def _life(self, begin: Offset) -> str:
+        """Return the life of the stream whose serial numbers the query counts.
+
+        Raises `EventsRenumbered` if that is not the life of the stream that is there. The serial numbers of a
+        mirror are those of its origin, whose life only queries at its own site see.
+        """
+        if is_mirror(self.stream):
+            return begin.life
+        life = reader_for(self.access).life(self.stream)
+        if begin.life not in ("", life):
+            raise EventsRenumbered(self.stream, begin.serial, *reader_for(self.access).bounds(self.stream))
+        return life
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""

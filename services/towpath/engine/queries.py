@@ -21,7 +21,7 @@ from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import EngineSettings
 from towpath.engine.watch import Watch
-from towpath.streams.failures import EventsLost, Fenced, failure_in
+from towpath.streams.failures import EventsLost, EventsRenumbered, Fenced, failure_in
 from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.logs import about
@@ -41,7 +41,7 @@ ERROR_CHARACTERS = 1000
 STOP_LIMIT_S = 15.0
 """Limit for Spark to stop a query. Spark waits for the query's thread without a limit, even if it hangs."""
 
-_VERDICTS = {Fenced: JobState.FENCED, EventsLost: JobState.FAILED}
+_VERDICTS = {Fenced: JobState.FENCED, EventsLost: JobState.FAILED, EventsRenumbered: JobState.FAILED}
 
 START_LIMIT_S = 60.0
 """Limit for a start. It takes one or two seconds, and more on a busy machine."""

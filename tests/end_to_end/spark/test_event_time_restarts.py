@@ -1,4 +1,4 @@
-"""Windows by event time over several inputs, on a real Spark session that restarts their job."""
+"""Jobs that start again on a real Spark session: windows over several inputs, a stream that began anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 from running.engine import DEVICE, Site, assignment
+from running.waiting import eventually
+from towpath.contracts.data_plane import IN_STREAM
+from towpath.contracts.site import Retention
+from towpath.streams.failures import EventsRenumbered, failure_in
+from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -37,3 +42,21 @@ async def test_windows_when_an_input_is_silent_after_a_restart_then_its_time_sti
         results = await site.until(lambda results: len(results) == 2)
     assert [result.values for result in results] == [{"events": 3}, {"events": 1}]
     assert len(await site.rejected()) == 1, "what is recalled is not rejected once more"
+
+
+async def test_job_when_its_stream_began_anew_and_is_longer_then_stops_and_passes_over_nothing(
+    site: Site,
+) -> None:
+    job = assignment({"kind": "forward"}, DEVICE)
+    await site.put("site.a", *(event(second) for second in range(10)))
+    async with site.running(job):
+        await site.until(lambda results: len(results) == 10)
+    await site.connection.jetstream().delete_stream(IN_STREAM)
+    await SiteStreams(site.connection, "jfk", Retention()).ensure_in()
+    await site.put("site.a", *(event(second) for second in range(14)))
+    async with site.running(job) as query:
+        await eventually(lambda: not query.is_active())
+        failure = failure_in(query.failure())
+    assert failure is not None
+    assert failure.kind is EventsRenumbered
+    assert len(await site.results()) == 10
