@@ -146,7 +146,7 @@ def test_latest_offset_when_there_are_events_then_has_the_life_of_their_stream(l
         (14, "l2", {"serial": 10, "life": "l1"}),
         (10, "l2", {"serial": 10, "nudges": 1, "life": "l1"}),
     ],
-    ids=["end lost, earlier checkpoint", "end lost", "made anew, and longer", "made anew, and as long"],
+    ids=["end lost, earlier checkpoint", "end lost", "made again, and longer", "made again, and as long"],
 )
 def test_latest_offset_when_the_stream_is_not_the_one_that_was_processed_then_says_what_to_do(
     log: Log, last: int, created: str, start: dict[str, Any]

@@ -322,7 +322,7 @@ class Offset:
     """A source's offset in a Spark checkpoint, `{"serial": n, "nudges": k, "life": code}`: all events up to
     serial number n are processed. `nudges` and `life` may be missing.
 
-    A stream that is made anew numbers its events from 1 again. So the offset has the code of the stream's
+    A stream that is made again numbers its events from 1 again. So the offset has the code of the stream's
     life, see `life_code`, once a query has read the stream itself. A query that reads a mirror passes it on.
 
     A stateful query counts `nudges` up when it starts: the offset differs from the start, and a micro-batch

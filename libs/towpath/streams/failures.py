@@ -27,12 +27,12 @@ class EventsLost(RuntimeError):
 
 
 class EventsRenumbered(RuntimeError):
-    """A stream began anew, or lost its end: its serial numbers are not those that a job has processed."""
+    """A stream began again, or lost its end: its serial numbers are not those that a job has processed."""
 
     def __init__(self, stream: str, processed: int, first: int, last: int) -> None:
         super().__init__(
             f"{_name(type(self))} the job has processed {stream} up to serial {processed}, and the stream has"
-            f" begun anew since, or lost its end: it has serials {first}..{last}. Remove the job and deploy"
+            f" begun again since, or lost its end: it has serials {first}..{last}. Remove the job and deploy"
             " it again, with `start: earliest` for all events that are there, or `latest` for new ones"
         )
 

@@ -1,4 +1,4 @@
-"""Jobs that start again on a real Spark session: windows over several inputs, a stream that began anew."""
+"""Jobs that start again on a real Spark session: windows over several inputs, a stream that began again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_windows_when_an_input_is_silent_after_a_restart_then_its_time_sti
     assert len(await site.rejected()) == 1, "what is recalled is not rejected once more"
 
 
-async def test_job_when_its_stream_began_anew_and_is_longer_then_stops_and_passes_over_nothing(
+async def test_job_when_its_stream_began_again_and_is_longer_then_stops_and_passes_over_nothing(
     site: Site,
 ) -> None:
     job = assignment({"kind": "forward"}, DEVICE)
