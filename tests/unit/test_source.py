@@ -156,6 +156,15 @@ def test_latest_offset_when_the_stream_is_not_the_one_that_was_processed_then_sa
         reader().latestOffset(start, ReadAllAvailable())
 
 
+@pytest.mark.parametrize(("last", "created"), [(9, "l1"), (14, "l2")], ids=["end lost", "made again"])
+def test_partitions_when_a_batch_was_planned_before_a_restart_then_are_held_to_the_same_stream(
+    log: Log, last: int, created: str
+) -> None:
+    log.last, log.created = last, created
+    with pytest.raises(EventsRenumbered):
+        reader().partitions({"serial": 5, "life": "l1"}, {"serial": 10, "life": "l1"})
+
+
 def test_latest_offset_when_a_mirror_is_read_then_passes_the_life_of_its_origin_on(log: Log) -> None:
     log.created = "of the mirror"
     copied = reader(stream="MIRROR_jfk_IN")
@@ -191,6 +200,7 @@ def test_latest_offset_when_stateful_and_far_behind_then_the_first_batch_is_smal
 
 
 def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) -> None:
+    log.last = 60_000
     ranges = reader(cores="2").partitions({"serial": 0}, {"serial": 60_000})
     assert ranges == [SerialRange(0, 30_000), SerialRange(30_000, 60_000)]
     assert reader(cores="2").partitions({"serial": 5}, {"serial": 5, "nudges": 1}) == []

@@ -132,7 +132,10 @@ class JobChanged(Event):
 
 
 class EventsNotKept(Event):
-    """Devices of a site published events with QoS 0, which are stored nowhere."""
+    """Events that devices published are not kept.
+
+    They came with QoS 0, or the site could not store them, and has not acknowledged them.
+    """
 
     subject = f"{_EVENT}.site.{{site}}.not-kept"
     example = {"at": _AT, "site": "jfk", "events": 12}

@@ -140,6 +140,10 @@ class SiteLog:
         if not heard.is_stored:
             self._failure = f"the stream of {self._site} refuses: {heard.trouble}"
             return
+        if heard.stream != IN_STREAM:
+            # The server's own, until the agent has led the subject to IN.
+            self._failure = f"at {self._site} {heard.stream} has taken what {IN_STREAM} must keep"
+            return
         self._due -= 1
         self._heard_at = asyncio.get_running_loop().time()
         self._stored(heard.number)

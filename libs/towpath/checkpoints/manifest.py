@@ -28,11 +28,14 @@ class Manifest:
         """Return what `manifest_of` reads."""
         return json.dumps({"files": self.files, "sizes": self.sizes})
 
-    def check_room(self, free: int) -> None:
-        """Raise `TowpathError` (not allowed) when the announced files need more than `free` bytes."""
-        announced = sum(self.sizes.values())
-        if announced > free:
-            raise _refusal("the state does not fit on the disk", "sizes", announced, f"at most {free} bytes")
+    def check_room(self, free: int, staged: Mapping[str, str]) -> None:
+        """Raise `TowpathError` (not allowed) when the announced files need more than `free` bytes.
+
+        `staged` are the files that are there already, with their digests.
+        """
+        needed = sum(size for path, size in self.sizes.items() if staged.get(path) != self.files[path])
+        if needed > free:
+            raise _refusal("the state does not fit on the disk", "sizes", needed, f"at most {free} bytes")
 
     def check_chunk(self, path: str, offset: int, length: int) -> None:
         """Raise `TowpathError` (not allowed) unless these bytes lie within an announced file."""

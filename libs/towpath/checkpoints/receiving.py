@@ -147,11 +147,11 @@ class Receiver:
         files, self._under_way = manifest.files, None
         self.attempt.unlink(missing_ok=True)
         self.staging.mkdir(parents=True, exist_ok=True)
-        manifest.check_room(shutil.disk_usage(self.staging).free)
         staged, have = inventory(self.staging), inventory(self.base)
         for path in staged:
             if staged[path] != files.get(path):
                 (self.staging / path).unlink()
+        manifest.check_room(shutil.disk_usage(self.staging).free, staged)
         for path, digest in files.items():
             if have.get(path) == digest != staged.get(path):
                 target = self.staging / path

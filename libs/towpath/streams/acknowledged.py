@@ -25,6 +25,8 @@ class Acknowledgement:
     """It was stored before: the stream knows its id."""
     is_unheard: bool = False
     """No stream listens to its subject."""
+    stream: str = ""
+    """The stream that has it."""
     trouble: str = ""
     """The reason why it is not stored."""
 
@@ -70,4 +72,5 @@ def _read(turn: int, number: int, message: Msg) -> Acknowledgement:
     if "error" in answer:
         trouble = answer["error"].get("description", "refused")
         return Acknowledgement(turn, number, is_stored=False, trouble=trouble)
-    return Acknowledgement(turn, number, is_stored=True, is_repeated=answer.get("duplicate", False))
+    stream, is_repeated = answer.get("stream", ""), answer.get("duplicate", False)
+    return Acknowledgement(turn, number, is_stored=True, is_repeated=is_repeated, stream=stream)

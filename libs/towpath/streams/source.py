@@ -186,6 +186,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
         self.job = options.get("job") or None
+        self._has_planned = False
 
     def initialOffset(self) -> dict:
         """Return the offset at which a query without a checkpoint begins."""
@@ -261,6 +262,16 @@ class StreamReader(EventReader, DataSourceStreamReader):
             raise EventsLost(self.stream, position + 1, first - 1)
         return last
 
+    def _check_planned(self, planned: Offset) -> None:
+        """Raise `EventsRenumbered` if the stream is not the one for which the first micro-batch was planned.
+
+        Spark may have planned it before a restart, and then asks for no offset.
+        """
+        if not self._has_planned and not is_mirror(self.stream):
+            self._life(planned)
+            self._newest(planned.serial)
+        self._has_planned = True
+
     def _life(self, begin: Offset) -> str:
         """Return the life of the stream whose serial numbers the query counts.
 
@@ -281,6 +292,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         """Return equal ranges, one for each task. The first micro-batch after a start also recalls events."""
         begin, planned = Offset.of(start), Offset.of(end)
+        self._check_planned(planned)
         ranges = self.split(begin.serial, planned.serial)
         is_first = planned.nudges > begin.nudges
         if self.recall and is_first and begin.serial > 0:

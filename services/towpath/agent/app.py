@@ -177,7 +177,8 @@ async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
         try:
             return await work()
         except Exception as error:
-            log.info("broker is not ready: %s", error)
+            # Devices are not admitted meanwhile.
+            log.warning("the site's server is not ready: %s", error)
             await asyncio.sleep(ENSURE_PAUSE_S)
 
 

@@ -160,6 +160,8 @@ class AssignmentStore:
             shutil.rmtree(self.cache(job), ignore_errors=True)
             checkpoint.rename(self.cache(job))
         self.drop_incoming(job)
+        for earlier in (*self._of(job).glob("checkpoint-*"), *self._of(job).glob("derived-*")):
+            shutil.rmtree(earlier) if earlier.is_dir() else earlier.unlink()
         left.unlink()
 
     def forget(self, job: str) -> None:

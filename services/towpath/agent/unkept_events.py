@@ -1,7 +1,8 @@
-"""Tell of events that devices published and that IN does not keep, because they came with QoS 0.
+"""Tell of events that devices published and that IN does not keep.
 
-nats-server passes such an event on and stores it nowhere. So a stream of one message counts everything that
-arrives, and the difference to IN is told.
+They came with QoS 0: nats-server passes such an event on and stores it nowhere. Or IN refused them, and their
+devices got no acknowledgement. So a stream of one message counts everything that arrives, and the difference
+to IN is told.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 
 LOOKS = 3
-"""The least difference of so many looks counts: events that have arrived are stored a moment later."""
+"""What had arrived so many looks ago should be kept by now: events are stored a moment after they arrive."""
 
 
 class Shortfall:
@@ -32,21 +33,19 @@ class Shortfall:
 
     def __init__(self) -> None:
         self._begin: tuple[int, int] | None = None
-        self._arrived = 0
-        self._differences: deque[int] = deque(maxlen=LOOKS)
+        self._arrivals: deque[int] = deque(maxlen=LOOKS)
         self._told = 0
 
     def grown(self, arrived: int, kept: int) -> int:
         """Take a look at both. Return how many more events are missing than were told before."""
-        if self._begin is None or arrived < self._arrived:
+        if self._begin is None or arrived < self._arrivals[-1]:
             # The server has started again, and counts arrivals from 0.
             self._begin, self._told = (arrived, kept), 0
-            self._differences.clear()
-        self._arrived = arrived
-        self._differences.append((arrived - self._begin[0]) - (kept - self._begin[1]))
-        if len(self._differences) < LOOKS:
+            self._arrivals.clear()
+        self._arrivals.append(arrived)
+        if len(self._arrivals) < LOOKS:
             return 0
-        more = max(0, min(self._differences) - self._told)
+        more = max(0, (self._arrivals[0] - self._begin[0]) - (kept - self._begin[1]) - self._told)
         self._told += more
         return more
 
@@ -74,7 +73,5 @@ class UnkeptEvents:
         arrived = (await self._streams.view(site, ARRIVED_STREAM)).last
         missing = self._shortfall.grown(arrived, (await self._streams.view(site, IN_STREAM)).last)
         if missing:
-            log.warning(
-                "%d events came with QoS 0 and are not kept: devices must publish with QoS 1", missing
-            )
+            log.warning("%d events are not kept: they came with QoS 0, or were not acknowledged", missing)
             await self._publish(EventsNotKept(site=site, events=missing))

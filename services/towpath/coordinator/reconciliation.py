@@ -130,20 +130,25 @@ class Reconciliation:
             behind = overtaken(difference.job, entry, former, self._sites.heard())
             if behind is not None:
                 return await self._tell(behind)
+            if entry is None and former is None:
+                return  # A heartbeat that came meanwhile has it no more.
             self._told.pop(difference.job, None)
             log.info("correcting: job %s is %s at %s", difference.job, difference.what, difference.site)
             await self._carry_out(corrections(difference, entry, former))
         self._since.pop(difference, None)
 
     async def _carry_out(self, commands: list[SiteCommand[Any]]) -> None:
-        """Send the commands in order. If one is fenced the registry is behind, and no other follows."""
+        """Send the commands in order, up to the first that fails. They are sent again with the next look.
+
+        If the output refuses the registry's epoch, the registry is behind: then nothing must follow.
+        """
         for command in commands:
             try:
                 await self._bus.request(command, deadline_s=TELL_S)
             except TowpathError as error:
-                log.warning("%s to %s: %s", command.verb(), command.site, error)
-                if error.detail.code is ErrorCode.FENCED:
-                    return
+                behind = " (the registry is older than the output)" * (error.detail.code is ErrorCode.FENCED)
+                log.warning("%s to %s: %s%s", command.verb(), command.site, error, behind)
+                return
 
     async def _tell(self, behind: Overtaken) -> None:
         """Tell once of each later epoch."""
