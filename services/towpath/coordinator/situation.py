@@ -55,8 +55,8 @@ def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
 async def check_free(job: str, situation: Situation) -> None:
     """Raise `TowpathError` if the job cannot be changed now.
 
-    `busy`: an operation on it is under way. `not_allowed`: a site has it under a later epoch than the registry
-    knows.
+    `busy`: an operation on it is under way. `not_allowed`: a site has it under a later epoch than the
+    registry knows.
     """
     holder = (await situation.registry.locks()).get(job)
     if holder is not None:
