@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 
 LOOKS = 3
-"""Events that had arrived so many looks ago should be kept by now: they are stored a moment after they arrive."""
+"""Events that had arrived so many looks ago should be kept by now: they are stored a moment later."""
 
 
 class Shortfall:
