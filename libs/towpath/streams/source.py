@@ -262,7 +262,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
             raise EventsLost(self.stream, position + 1, first - 1)
         return last
 
-    def _check_planned(self, planned: Offset) -> None:
+    def check_planned(self, planned: Offset) -> None:
         """Raise `EventsRenumbered` if the stream is not the one for which the first micro-batch was planned.
 
         Spark may have planned it before a restart, and then asks for no offset.
@@ -292,7 +292,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         """Return equal ranges, one for each task. The first micro-batch after a start also recalls events."""
         begin, planned = Offset.of(start), Offset.of(end)
-        self._check_planned(planned)
+        self.check_planned(planned)
         ranges = self.split(begin.serial, planned.serial)
         is_first = planned.nudges > begin.nudges
         if self.recall and is_first and begin.serial > 0:

@@ -80,6 +80,9 @@ class _Reader(StreamReader):
     def reportLatestOffset(self) -> dict:
         return Offset(EVENTS).document()
 
+    def check_planned(self, planned: Offset) -> None:
+        """Look at nothing: there is no stream."""
+
     def bundles(self, partition: InputPartition) -> Iterator[list[ChangedMessage]]:
         assert isinstance(partition, SerialRange)
         now = datetime.now(UTC)

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from towpath.engine.class_archive import class_archive
+from towpath.engine.warm_up import warm_up
 
 
 def test_class_archive_when_the_installation_has_one_then_the_jvm_maps_it(session: SparkSession) -> None:
@@ -40,3 +41,8 @@ def _minor_faults_of_ended_children(session: SparkSession) -> int:
     assert gateway.proc is not None
     fields = Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[8])
+
+
+def test_warm_up_when_an_engine_starts_then_needs_no_server(session: SparkSession) -> None:
+    warm_up(session, read_ahead=True)
+    assert session.streams.active == []
