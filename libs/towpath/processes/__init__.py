@@ -1,6 +1,6 @@
 """Run processes and containers that outlive their starter: pid files, adoption, restarts, stops."""
 
-from towpath.processes.child import launch, rotate_log
+from towpath.processes.child import launch, rotate_log, starting_command
 from towpath.processes.record import PidRecord, find, listed
 from towpath.processes.runtime import status, stop
 from towpath.processes.spec import ChildSpec, Container, version_of
@@ -16,6 +16,7 @@ __all__ = [
     "launch",
     "listed",
     "rotate_log",
+    "starting_command",
     "status",
     "stop",
     "version_of",

@@ -47,11 +47,9 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen
     """
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     rotate_log(spec.log)
-    facts = (spec.name, spec.version, str(restarts), str(spec.niceness))
-    script = [sys.executable, "-I", claim.__file__, str(run), *facts]
     with spec.log.open("ab") as output:
         started = subprocess.Popen(
-            [*script, *spec.command],
+            starting_command(spec, run, restarts=restarts),
             env={**os.environ, **spec.environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -60,6 +58,12 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen
         )
     _await_claim(spec, run, started)
     return started
+
+
+def starting_command(spec: ChildSpec, run: Path, *, restarts: int = 0) -> list[str]:
+    """Return the command that becomes the process, unless one of its name runs already."""
+    facts = (spec.name, spec.version, str(restarts), str(spec.niceness))
+    return [sys.executable, "-I", claim.__file__, str(run), *facts, *spec.command]
 
 
 def _await_claim(spec: ChildSpec, run: Path, started: subprocess.Popen[bytes]) -> None:

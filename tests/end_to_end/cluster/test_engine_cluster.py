@@ -141,8 +141,8 @@ async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machi
         mesh(Home(tmp_path / "mesh"), cluster) as stage,
     ):
         await until_up(stage)
-        assert executors(cluster, "one") + executors(cluster, "two") == 2
         async with deployed(stage) as job:
+            assert executors(cluster, "one") + executors(cluster, "two") == 2
             await judged(job, cluster)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 
 from towpath.mesh.home import Home
-from towpath.processes import ChildSpec, claim
+from towpath.processes import ChildSpec, starting_command
 
 _GUARD = "-guard"
 
@@ -47,8 +47,7 @@ def guard_spec(home: Home, scope: str) -> ChildSpec:
 
 def restart_command(home: Home, scope: str) -> list[str]:
     """Return the command that starts a guard in the place of one that died, unless another one runs."""
-    spec = guard_spec(home, scope)
-    return [sys.executable, "-I", claim.__file__, str(home.run), spec.name, "", "1", *spec.command]
+    return starting_command(guard_spec(home, scope), home.run, restarts=1)
 
 
 def start(module: str, description: str | None, *more: str) -> tuple[Home, argparse.Namespace, Event]:
