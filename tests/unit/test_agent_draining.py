@@ -31,10 +31,14 @@ class Engines:
 class Streams:
     """An input with seven events."""
 
+    @property
+    def mirrors(self) -> Streams:
+        return self
+
     async def view(self, site: str, stream: str) -> StreamView:
         return StreamView(stream, created="", subjects=(), first=1, last=7, size=0)
 
-    async def ensure_input(self, resolved: Any, after: int | None) -> str:
+    async def ensure(self, resolved: Any, after: int | None) -> str:
         return resolved.stream
 
 

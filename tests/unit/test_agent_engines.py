@@ -79,7 +79,11 @@ class Streams:
 
     site = "jfk"
 
-    async def ensure_input(self, resolved: Any, after: int | None) -> str:
+    @property
+    def mirrors(self) -> Streams:
+        return self
+
+    async def ensure(self, resolved: Any, after: int | None) -> str:
         return resolved.stream
 
 

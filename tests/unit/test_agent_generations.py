@@ -41,13 +41,17 @@ class Streams:
     def __init__(self) -> None:
         self.wanted_after: list[int] = []
 
+    @property
+    def mirrors(self) -> Streams:
+        return self
+
     async def bounds(self, site: str, stream: str) -> None:
         raise TowpathError(ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer")
 
     async def reach_back(self, resolved: Any, after: int) -> None:
         self.wanted_after.append(after)
 
-    async def ensure_input(self, resolved: Any, after: int | None) -> str:
+    async def ensure(self, resolved: Any, after: int | None) -> str:
         return resolved.stream
 
 

@@ -15,6 +15,7 @@ from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
 from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
+from towpath.streams.stream_view import StreamView
 
 
 class Log:
@@ -22,15 +23,19 @@ class Log:
 
     def __init__(self, first: int, last: int) -> None:
         self.first, self.last = first, last
-        self.created = ""
+        self.created = "once"
+        self.times: dict[int, str] = {}
+        self.lag = 0
         self.mine = range(0)
         self.asked: list[tuple[int, int]] = []
 
-    def bounds(self, stream: str) -> tuple[int, int]:
-        return self.first, self.last
+    def view(self, stream: str, fresh_s: float = 0) -> StreamView:
+        at = self.times.get(self.last, "")
+        fed = {"is_fed": True, "last_stored_at": at}
+        return StreamView(stream, self.created, (), self.first, self.last, 0, self.lag, **fed)
 
-    def life(self, stream: str) -> str:
-        return self.created
+    def stored_at(self, stream: str, serial: int) -> str:
+        return self.times.get(serial, "")
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
         """Return messages of `mine`, and of another topic."""
@@ -131,47 +136,68 @@ def test_latest_offset_when_two_sources_of_a_query_read_one_stream_then_only_one
     assert not pauses
 
 
-def test_latest_offset_when_there_are_events_then_has_the_life_of_their_stream(log: Log) -> None:
-    log.created = "l1"
-    assert reader().initialOffset() == {"serial": 0, "life": "l1"}
-    assert reader().latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 100, "life": "l1"}
+def test_latest_offset_when_there_are_events_then_has_the_time_of_the_last_one(log: Log) -> None:
+    log.times = {40: "t40", 100: "t100"}
+    assert reader().latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 100, "stored_at": "t100"}
+    assert reader().latestOffset({"serial": 10}, ReadMaxRows(30)) == {"serial": 40, "stored_at": "t40"}
     assert reader().latestOffset({"serial": 100}, ReadAllAvailable()) == {"serial": 100}
 
 
+TEN = {"serial": 10, "stored_at": "t10"}
+
+
 @pytest.mark.parametrize(
-    ("last", "created", "start"),
-    [
-        (9, "l1", {"serial": 10}),
-        (9, "l1", {"serial": 10, "life": "l1"}),
-        (14, "l2", {"serial": 10, "life": "l1"}),
-        (10, "l2", {"serial": 10, "nudges": 1, "life": "l1"}),
-    ],
-    ids=["end lost, earlier checkpoint", "end lost", "made again, and longer", "made again, and as long"],
+    ("last", "there", "start"),
+    [(9, "", {"serial": 10}), (9, "", TEN), (14, "later", TEN), (10, "later", {**TEN, "nudges": 1})],
+    ids=["end lost, no time known", "end lost", "another event, and more", "another event"],
 )
 def test_latest_offset_when_the_stream_is_not_the_one_that_was_processed_then_says_what_to_do(
-    log: Log, last: int, created: str, start: dict[str, Any]
+    log: Log, last: int, there: str, start: dict[str, Any]
 ) -> None:
-    log.last, log.created = last, created
-    with pytest.raises(EventsRenumbered, match=rf"up to serial 10, .* serials 1\.\.{last}\. Remove the job"):
+    log.last, log.times = last, {10: there}
+    with pytest.raises(EventsRenumbered, match=rf"up to serial 10.* serials 1\.\.{last}.*towpath resume"):
         reader().latestOffset(start, ReadAllAvailable())
 
 
-@pytest.mark.parametrize(("last", "created"), [(9, "l1"), (14, "l2")], ids=["end lost", "made again"])
+@pytest.mark.parametrize(("last", "there"), [(9, ""), (14, "later")], ids=["end lost", "made again"])
 def test_partitions_when_a_batch_was_planned_before_a_restart_then_are_held_to_the_same_stream(
-    log: Log, last: int, created: str
+    log: Log, last: int, there: str
 ) -> None:
-    log.last, log.created = last, created
+    log.last, log.times = last, {10: there}
     with pytest.raises(EventsRenumbered):
-        reader().partitions({"serial": 5, "life": "l1"}, {"serial": 10, "life": "l1"})
+        reader().partitions({"serial": 5, "stored_at": "t5"}, TEN)
 
 
-def test_latest_offset_when_a_mirror_is_read_then_passes_the_life_of_its_origin_on(log: Log) -> None:
-    log.created = "of the mirror"
+def test_latest_offset_when_the_stream_is_made_again_under_the_query_then_is_held_to_it_once_more(
+    log: Log,
+) -> None:
+    log.times = {10: "t10"}
+    running = reader()
+    assert running.latestOffset(TEN, ReadAllAvailable())["serial"] == 100
+    log.created, log.times = "again", {10: "later"}
+    with pytest.raises(EventsRenumbered, match="10 is another event"):
+        running.latestOffset(TEN, ReadAllAvailable())
+
+
+def test_latest_offset_when_the_last_event_has_expired_then_is_believed(log: Log) -> None:
+    log.first = 11
+    assert reader().latestOffset(TEN, ReadAllAvailable())["serial"] == 100
+
+
+def test_latest_offset_when_a_mirror_ends_before_the_position_then_waits_while_events_may_come(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(source.time, "monotonic", lambda: clock[0])
+    log.last, log.lag = 5, 3
     copied = reader(stream="MIRROR_jfk_IN")
-    start = {"serial": 10, "life": "of the origin"}
-    assert copied.latestOffset(start, ReadAllAvailable()) == {"serial": 100, "life": "of the origin"}
-    log.last = 5
-    assert copied.latestOffset(start, ReadAllAvailable()) == start, "it has not caught up yet"
+    for clock[0] in (100.0, 200.0):
+        assert copied.latestOffset(TEN, ReadAllAvailable()) == TEN, "it is being filled"
+    log.lag = 0
+    assert copied.latestOffset(TEN, ReadAllAvailable()) == TEN, "it has all there is, since just now"
+    clock[0] = 211.0
+    with pytest.raises(EventsRenumbered):
+        copied.latestOffset(TEN, ReadAllAvailable())
 
 
 def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:

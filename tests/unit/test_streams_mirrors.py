@@ -78,14 +78,14 @@ async def test_mirror_when_a_job_needs_older_events_than_it_has_then_it_reaches_
     begins: int, origin: int | None, after: int, expected: int | None
 ) -> None:
     server = Server(begins, origin)
-    await streams(server).reach_back(INPUT, after)
+    await streams(server).mirrors.reach_back(INPUT, after)
     assert server.begins() == expected
 
 
 async def test_mirror_when_it_is_too_short_and_its_origin_out_of_reach_then_stays_for_who_reads_it() -> None:
     server = Server(5_000, origin=None)
     with pytest.raises(TowpathError) as refused:
-        await streams(server).reach_back(INPUT, 0)
+        await streams(server).mirrors.reach_back(INPUT, 0)
     assert refused.value.detail.code is ErrorCode.UNREACHABLE
     assert server.begins() == 5_000
 
@@ -97,6 +97,6 @@ async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_
     server = Server()
     site = streams(server)
 
-    await asyncio.gather(site.reach_back(INPUT, first), site.reach_back(INPUT, second))
+    await asyncio.gather(site.mirrors.reach_back(INPUT, first), site.mirrors.reach_back(INPUT, second))
 
     assert server.begins() in (None, 1)

@@ -186,6 +186,9 @@ BATCH_HEADER = "Towpath-Batch"
 MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 """Tells nats-server's MQTT side that the message was published with QoS 1."""
 
+STORED_AT_HEADER = "Nats-Time-Stamp"
+"""The time at which a message was stored first, in the server's answer to a request for it."""
+
 NO_RESPONDERS = "503"
 """Value of the header `Status` in the server's own answer to a request that no one hears: there is no such
 stream, or no link to it."""
@@ -319,11 +322,12 @@ RECALL_LIMIT = 20_000
 
 @dataclass(frozen=True)
 class Offset:
-    """A source's offset in a Spark checkpoint, `{"serial": n, "nudges": k, "life": code}`: all events up to
-    serial number n are processed. `nudges` and `life` may be missing.
+    """A source's offset in a Spark checkpoint, `{"serial": n, "nudges": k, "stored_at": time}`: all events up
+    to serial number n are processed. `nudges` and `stored_at` may be missing.
 
-    A stream that is made again numbers its events from 1 again. So the offset has the code of the stream's
-    life, see `life_code`, once a query has read the stream itself. A query that reads a mirror passes it on.
+    A stream that is made again numbers its events from 1 again, and so does one that lost its end, from there
+    on. The offset tells: it has the time at which the stream stored event n, to the nanosecond. A mirror has
+    the times of its origin. Kafka's readers compare leader epochs for the same reason (KIP-101, KIP-320).
 
     A stateful query counts `nudges` up when it starts: the offset differs from the start, and a micro-batch
     runs, be there events or not. An event that the source recalls for its time alone has its serial number
@@ -332,14 +336,17 @@ class Offset:
 
     serial: int
     nudges: int = 0
-    life: str = ""
+    stored_at: str = ""
+    """As the server writes it."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The offset in the JSON that Spark keeps."""
-        return cls(int(document["serial"]), int(document.get("nudges", 0)), str(document.get("life", "")))
+        return cls(
+            int(document["serial"]), int(document.get("nudges", 0)), str(document.get("stored_at", ""))
+        )
 
     def document(self) -> dict[str, Any]:
         """The JSON for Spark to keep."""
-        beside = {"nudges": self.nudges, "life": self.life}
+        beside = {"nudges": self.nudges, "stored_at": self.stored_at}
         return {"serial": self.serial, **{name: value for name, value in beside.items() if value}}

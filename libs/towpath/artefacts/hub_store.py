@@ -20,7 +20,7 @@ from nats.js.errors import BadRequestError
 from nats.js.object_store import ObjectStore
 
 from towpath.artefacts.archive import digest_of
-from towpath.contracts.data_plane import NO_RESPONDERS
+from towpath.contracts.data_plane import NO_RESPONDERS, STORED_AT_HEADER
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
 
@@ -111,7 +111,7 @@ class _Description:
         self.is_deleted = bool(body.get("deleted"))
         self.chunks_at = _CHUNK + str(body["nuid"])
         self.chunks = int(body.get("chunks") or 0)
-        self.written_at = datetime.fromisoformat((message.headers or {})["Nats-Time-Stamp"])
+        self.written_at = datetime.fromisoformat((message.headers or {})[STORED_AT_HEADER])
 
 
 async def fetch(connection: Client, api: str, digest: str, *, within_s: float = FETCH_S) -> bytes:

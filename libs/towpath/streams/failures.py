@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from towpath.contracts.data_plane import Offset
+
 
 class Fenced(RuntimeError):
     """The output stream accepts a later epoch, because another owner has the job. Or ours was never set."""
@@ -29,11 +31,15 @@ class EventsLost(RuntimeError):
 class EventsRenumbered(RuntimeError):
     """A stream began again, or lost its end: its serial numbers are not those that a job has processed."""
 
-    def __init__(self, stream: str, processed: int, first: int, last: int) -> None:
+    def __init__(self, stream: str, processed: Offset, first: int, last: int, there: str = "") -> None:
+        """`there` is when the stream stored the event that has the number of the last one processed."""
+        was = f" (stored {processed.stored_at})" if processed.stored_at else ""
+        now = f", and {processed.serial} is another event (stored {there})" if there else ""
         super().__init__(
-            f"{_name(type(self))} the job has processed {stream} up to serial {processed}, and the stream has"
-            f" begun again since, or lost its end: it has serials {first}..{last}. Remove the job and deploy"
-            " it again, with `start: earliest` for all events that are there, or `latest` for new ones"
+            f"{_name(type(self))} the job has processed {stream} up to serial {processed.serial}{was}, and"
+            f" the stream has begun again since, or lost its end: it has serials {first}..{last}{now}. Go on"
+            " with `towpath resume JOB --from earliest` (all events that are there), `--from now` (new ones),"
+            " or `--from TIME`"
         )
 
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
+from towpath.contracts.data_plane import NO_RESPONDERS, STORED_AT_HEADER
 from towpath.streams.failures import EventsLost
 from towpath.streams.stream_view import StreamView, parse_view
 
@@ -35,8 +36,8 @@ CONSUMER_IDLE_S = 120
 """Time without a fetch after which the server drops an abandoned consumer by itself."""
 
 FRESH_S = 0.005
-"""Greatest age of a stream's bounds. The jobs of a site trigger at the same moment, at whole multiples of
-their interval, and ask for the same stream: one question to the broker serves all."""
+"""Greatest age of what is known of a stream. Jobs that read the same stream often ask for it at the same
+moment: one question to the broker serves all."""
 
 ANSWER_S = 5.0
 """Deadline of one request. A thread that asks gives up a little later than the request does."""
@@ -56,8 +57,8 @@ class Access:
 
 
 @dataclass(frozen=True)
-class _Bounds:
-    """A stream's bounds, as asked for at a time of the monotonic clock."""
+class _Asked:
+    """A stream, as asked for at a time of the monotonic clock."""
 
     asked_at: float
     answer: asyncio.Task[StreamView]
@@ -77,7 +78,7 @@ class LogReader:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _connection: Nats | None = None
-    _bounds: dict[str, _Bounds] = field(default_factory=dict)
+    _views: dict[str, _Asked] = field(default_factory=dict)
     _consumers: dict[str, tuple[PullConsumer, int]] = field(default_factory=dict)
     """Stream → its consumer and the serial number the consumer delivers next."""
 
@@ -85,20 +86,28 @@ class LogReader:
         # Callers are threads of Spark or of a planner: the connection needs its own.
         threading.Thread(target=self._loop.run_forever, name="log reader", daemon=True).start()
 
-    def bounds(self, stream: str, fresh_s: float = FRESH_S) -> tuple[int, int]:
-        """Return first and last serial number kept, not older than `fresh_s`. (last + 1, last) if empty."""
-        view = self._patiently(lambda: self._shared_view(stream, fresh_s))
-        return view.first, view.last
+    def view(self, stream: str, fresh_s: float = FRESH_S) -> StreamView:
+        """Return the stream as it was at most `fresh_s` seconds ago."""
+        return self._patiently(lambda: self._shared_view(stream, fresh_s))
 
-    def life(self, stream: str) -> str:
-        """Return the code of the stream's life, from the same answer as its bounds."""
-        return self._patiently(lambda: self._shared_view(stream, FRESH_S)).life
+    def stored_at(self, stream: str, serial: int) -> str:
+        """Return the time at which a message was stored, as the server writes it; empty if it is not kept."""
+        return self._patiently(lambda: self._time_of(stream, serial))
+
+    async def _time_of(self, stream: str, serial: int) -> str:
+        connection = await self._connected()
+        request = json.dumps({"seq": serial}).encode()
+        answer = await connection.request(f"$JS.API.DIRECT.GET.{stream}", request, timeout=ANSWER_S)
+        headers = answer.headers or {}
+        if headers.get("Status") == NO_RESPONDERS:
+            raise TimeoutError(f"no one answers for {stream}")
+        return str(headers.get(STORED_AT_HEADER, ""))
 
     async def _shared_view(self, stream: str, fresh_s: float) -> StreamView:
-        known = self._bounds.get(stream)
+        known = self._views.get(stream)
         if known is None or known.is_over(fresh_s):
-            known = _Bounds(time.monotonic(), asyncio.create_task(self._ask(stream)))
-            self._bounds[stream] = known
+            known = _Asked(time.monotonic(), asyncio.create_task(self._ask(stream)))
+            self._views[stream] = known
         return await asyncio.shield(known.answer)
 
     async def _ask(self, stream: str) -> StreamView:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +24,11 @@ from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, 
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost, EventsRenumbered
-from towpath.streams.log_reader import Access, reader_for
+from towpath.streams.log_reader import FRESH_S, Access, reader_for
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
+from towpath.streams.stream_view import StreamView
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -44,6 +47,10 @@ BACKLOG_FRESH_S = 1.0
 READ_AHEAD_EVENTS = 5_000
 """The planner of a micro-batch up to this size reads its events, too. That spares a Python worker, which
 costs more than they do. A larger one would keep the other planners of the engine waiting."""
+
+BEHIND_S = 10.0
+"""Time that a mirror may end before a job's position, and have all that its origin has. One that was made
+again has its events sooner."""
 
 FIRST_EVENTS = 5_000
 """Bound of the first micro-batch of a stateful query after a start. It loads the state and starts workers;
@@ -186,14 +193,15 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
         self.job = options.get("job") or None
-        self._has_planned = False
+        self._known = ""
+        """When the stream was created whose events the offsets count, once that is certain."""
+        self._behind_since = math.inf
 
     def initialOffset(self) -> dict:
         """Return the offset at which a query without a checkpoint begins."""
         if self.after_serial != "":
             return Offset(int(self.after_serial)).document()
-        first, _ = reader_for(self.access).bounds(self.stream)
-        return Offset(first - 1, life=self._life(Offset(first - 1))).document()
+        return Offset(self._view().first - 1).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the bound of a micro-batch, from the options."""
@@ -208,8 +216,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if self._paused():
             return start
         first, self.nudge = self.nudge, False
-        life = self._life(begin)
-        last = newest = self._newest(position)
+        view = self._checked(begin)
+        last = newest = max(view.last, position)
         if first:
             last = min(last, position + FIRST_EVENTS)
         if self.exact_events:
@@ -217,14 +225,13 @@ class StreamReader(EventReader, DataSourceStreamReader):
             last = position + self.exact_events if whole else position
         elif bound := self._bound(limit):
             last = min(last, position + bound)
-        last = max(last, position)
         if self._pace is not None:
             rest = functools.partial(self._backlog, last)
             some, all_of_it = last > position, newest - last < max(self.exact_events, 1)
             self._pace.planned(self._source, rest, some=some, all_of_it=all_of_it)
         # Without events the offset stays as it was: another one would make a micro-batch.
-        goes_on = last > position or first
-        return Offset(last, begin.nudges + first, life if goes_on else begin.life).document()
+        stored_at = self._stored_at(last, view) if last > position else begin.stored_at
+        return Offset(last, begin.nudges + first, stored_at).document()
 
     @property
     def _pace(self) -> Pace | None:
@@ -241,7 +248,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _backlog(self, position: int) -> int:
         """Return the number of events behind a serial number; 0 if there are too few for a micro-batch."""
-        _, last = reader_for(self.access).bounds(self.stream)
+        last = self._view().last
         return last - position if last >= position + max(self.exact_events, 1) else 0
 
     def _bound(self, limit: ReadLimit) -> int:
@@ -254,40 +261,58 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def _paused(self) -> bool:
         return self.pause_file is not None and Path(self.pause_file).exists()
 
-    def _newest(self, position: int) -> int:
-        first, last = reader_for(self.access).bounds(self.stream)
-        if last < position and not is_mirror(self.stream):
-            raise EventsRenumbered(self.stream, position, first, last)
-        if first > position + 1 and last > position:
-            raise EventsLost(self.stream, position + 1, first - 1)
-        return last
-
     def check_planned(self, planned: Offset) -> None:
         """Raise `EventsRenumbered` if the stream is not the one for which the first micro-batch was planned.
 
         Spark may have planned it before a restart, and then asks for no offset.
         """
-        if not self._has_planned and not is_mirror(self.stream):
-            self._life(planned)
-            self._newest(planned.serial)
-        self._has_planned = True
+        if not self._known:
+            self._checked(planned)
 
-    def _life(self, begin: Offset) -> str:
-        """Return the life of the stream whose serial numbers the query counts.
+    def _checked(self, begin: Offset) -> StreamView:
+        """Return the stream, whose events up to this offset are those that the job has processed.
 
-        Raises `EventsRenumbered` if that is not the life of the stream that is there. The serial numbers of a
-        mirror are those of its origin, whose life only queries at its own site see.
+        Raises `EventsRenumbered` if they are others, and `EventsLost` if some that follow are not kept.
         """
-        if is_mirror(self.stream):
-            return begin.life
-        life = reader_for(self.access).life(self.stream)
-        if begin.life not in ("", life):
-            raise EventsRenumbered(self.stream, begin.serial, *reader_for(self.access).bounds(self.stream))
-        return life
+        view, position = self._view(), begin.serial
+        if view.last < position:
+            if not self._may_still_come(view):
+                raise EventsRenumbered(self.stream, begin, view.first, view.last)
+            return view
+        self._behind_since = math.inf
+        if view.first > position + 1 and view.last > position:
+            raise EventsLost(self.stream, position + 1, view.first - 1)
+        if view.created != self._known and begin.stored_at:
+            there = self._stored_at(position, view)
+            if there and there != begin.stored_at:
+                raise EventsRenumbered(self.stream, begin, view.first, view.last, there)
+        self._known = view.created
+        return view
+
+    def _may_still_come(self, view: StreamView) -> bool:
+        """Tell if events that a job has processed are only on their way: the stream is a mirror, made again.
+
+        The mirror of a stream that has lost its end, or began again, has all there is, and ends before them.
+        """
+        if not is_mirror(self.stream):
+            return False
+        if view.lag or not view.is_fed:
+            self._behind_since = math.inf
+        self._behind_since = min(self._behind_since, time.monotonic())
+        return time.monotonic() - self._behind_since < BEHIND_S
+
+    def _stored_at(self, serial: int, view: StreamView) -> str:
+        """Return when an event was stored; empty if it is not kept."""
+        if serial == view.last:
+            return view.last_stored_at
+        return reader_for(self.access).stored_at(self.stream, serial) if serial >= view.first else ""
+
+    def _view(self, fresh_s: float = FRESH_S) -> StreamView:
+        return reader_for(self.access).view(self.stream, fresh_s)
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""
-        return Offset(reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]).document()
+        return Offset(self._view(BACKLOG_FRESH_S).last).document()
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         """Return equal ranges, one for each task. The first micro-batch after a start also recalls events."""
@@ -327,8 +352,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _recalled(self, through: int) -> Iterator[Sequence[Event]]:
         """Yield the last events up to a serial number, as far as they are kept."""
-        first, _ = reader_for(self.access).bounds(self.stream)
-        oldest = max(first - 1, through - RECALL_LIMIT, 0)
+        oldest = max(self._view().first - 1, through - RECALL_LIMIT, 0)
         while through > oldest:
             after = max(oldest, through - RECALLED_EVENTS)
             found = list(self.bundles(SerialRange(after, through)))

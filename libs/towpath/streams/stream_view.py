@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for 
 ASK_S = 5.0
 """Deadline of a question: a server that is there has the answer in memory."""
 
+FED_WITHIN_NS = 5_000_000_000
+"""An origin without new messages gives a sign of life every second."""
+
 _NO_SUCH_STREAM = 10059
 
 
@@ -35,6 +38,10 @@ class StreamView:
     """Bytes kept."""
     lag: int = 0
     """Messages of its origin that a mirror does not have yet."""
+    is_fed: bool = False
+    """True for a mirror that has heard from its origin just now."""
+    last_stored_at: str = ""
+    """Time at which the newest message was stored first, as its server writes it."""
     republishes_to: str = ""
     """Subject of the messages that it republishes."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +64,7 @@ class StreamView:
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> StreamView:
         """Make the view from a server's description of a stream."""
-        config, state = info["config"], info["state"]
+        config, state, mirror = info["config"], info["state"], info.get("mirror") or {}
         last = state["last_seq"]
         return cls(
             name=config.get("name", ""),
@@ -66,7 +73,9 @@ class StreamView:
             first=state.get("first_seq", 0) if state.get("messages") else last + 1,
             last=last,
             size=state.get("bytes", 0),
-            lag=(info.get("mirror") or {}).get("lag", 0),
+            lag=mirror.get("lag", 0),
+            is_fed=0 <= mirror.get("active", -1) < FED_WITHIN_NS,
+            last_stored_at=state.get("last_ts", ""),
             republishes_to=(config.get("republish") or {}).get("dest", ""),
             metadata=config.get("metadata") or {},
         )

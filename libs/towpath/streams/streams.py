@@ -5,15 +5,12 @@ All functions are idempotent: an agent calls them again after every restart.
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import (
-    ExternalStream,
     RePublish,
     RetentionPolicy,
     StorageType,
@@ -26,8 +23,9 @@ from nats.js.errors import NotFoundError
 from towpath.contracts import data_plane
 from towpath.contracts.data_plane import subject_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import ResolvedInput, ResolvedOutput
+from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
+from towpath.streams.mirrors import Mirrors
 from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import last_serial, newest_before
 from towpath.streams.stream_view import StreamView, stream_view
@@ -62,9 +60,7 @@ class SiteStreams:
         self.connection = connection
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
-        self._mirroring: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
-        same input, from different serial numbers on."""
+        self.mirrors = Mirrors(self)
 
     async def ensure_in(self) -> None:
         """Make the stream that keeps the events of devices, if it does not exist.
@@ -75,7 +71,7 @@ class SiteStreams:
         """
         await self._ensure_sessions()
         taken = SubjectTransform(src=data_plane.INTAKE_SUBJECTS, dest=data_plane.DEVICE_SUBJECTS)
-        kept = self._kept(data_plane.IN_STREAM, subjects=[data_plane.INTAKE_SUBJECTS])
+        kept = self.kept(data_plane.IN_STREAM, subjects=[data_plane.INTAKE_SUBJECTS])
         await self._ensure(replace(kept, subject_transform=taken))
         arrived = StreamConfig(
             name=data_plane.ARRIVED_STREAM,
@@ -236,61 +232,7 @@ class SiteStreams:
         """Delete an output stream and the streams beside it, with their messages."""
         for stream in (output, data_plane.rejected_stream(output)):
             for name in (data_plane.live_stream(stream), stream):
-                await self._delete(name)
-
-    async def ensure_input(self, resolved: ResolvedInput, after: int | None) -> str:
-        """Return the local stream to read `resolved` from, and make it if necessary.
-
-        Its serial numbers are the origin's.
-        """
-        if resolved.site == self.site:
-            return resolved.stream
-        name = data_plane.mirror_stream(resolved.site, resolved.stream)
-        async with self._mirroring[name]:
-            try:
-                await self.jetstream.stream_info(name)
-            except NotFoundError:
-                await self._mirror(resolved, after)
-        return name
-
-    async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
-        """Make the mirror of another site's stream hold the messages after the serial number `after`.
-
-        One that was made for another job may begin later. It is made again if the origin still has what it
-        lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
-        origin could help, and is out of reach.
-        """
-        if resolved.site == self.site:
-            return
-        name = data_plane.mirror_stream(resolved.site, resolved.stream)
-        async with self._mirroring[name]:
-            try:
-                info = await self.jetstream.stream_info(name)
-            except NotFoundError:
-                await self._mirror(resolved, after)
-                return
-            begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
-            if begins <= after + 1:
-                return
-            kept = (await self.view(resolved.site, resolved.stream)).first
-            if max(after + 1, kept) < begins:
-                await self.drop_mirror(resolved)
-                await self._mirror(resolved, max(after + 1, kept) - 1)
-
-    async def _mirror(self, resolved: ResolvedInput, after: int | None) -> None:
-        origin = StreamSource(
-            name=resolved.stream,
-            # Queries look back when they start, see `StreamReader`.
-            opt_start_seq=max(1, after + 1 - data_plane.RECALLED_EVENTS) if after else None,
-            external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
-        )
-        config = self._kept(data_plane.mirror_stream(resolved.site, resolved.stream))
-        await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
-
-    async def drop_mirror(self, resolved: ResolvedInput) -> None:
-        """Delete the mirror of another site's stream, if there is one."""
-        if resolved.site != self.site:
-            await self._delete(data_plane.mirror_stream(resolved.site, resolved.stream))
+                await self.delete(name)
 
     async def view(self, site: str, stream: str) -> StreamView:
         """Return a stream of any site. Raises `TowpathError` if there is none or its site is out of reach."""
@@ -321,7 +263,7 @@ class SiteStreams:
         # Not only the epoch accepted now: the one-message stream may still have to pass on earlier ones.
         every_epoch = kept.subject(self.site, kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
-        stored = self._kept(kept.stream, subjects=[accepts])
+        stored = self.kept(kept.stream, subjects=[accepts])
         await self._ensure(
             replace(
                 stored,
@@ -338,7 +280,7 @@ class SiteStreams:
         )
         await self._ensure(live)
 
-    def _kept(self, name: str, subjects: list[str] | None = None) -> StreamConfig:
+    def kept(self, name: str, subjects: list[str] | None = None) -> StreamConfig:
         """Return the configuration of a stream with the site's retention."""
         return StreamConfig(
             name=name,
@@ -367,7 +309,8 @@ class SiteStreams:
         else:
             await self.jetstream.update_stream(config)
 
-    async def _delete(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
+        """Delete a stream, if there is one."""
         try:
             await self.jetstream.delete_stream(name)
         except NotFoundError:

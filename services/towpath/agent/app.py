@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from towpath.agent import mirror_watch
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
@@ -121,7 +122,8 @@ async def run(settings: AgentSettings) -> None:
             metering = await _metering(settings, bus, jobs, lambda: supervisor.names)
             bridge = (settings.binder.mirror(), settings.binder.publish())
             signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
-            watched = (jobs.keep(), *signs, health.watch(), tidying, *metering, *bridge)
+            mirroring = mirror_watch.watch(streams.mirrors, jobs.assignments.values)
+            watched = (jobs.keep(), mirroring, *signs, health.watch(), tidying, *metering, *bridge)
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()

@@ -181,13 +181,13 @@ class Jobs:
         for entry in settled.inputs:
             begin = entry.after_serial or 0
             after = max((after_serials or {}).get(entry.name, begin), begin)
-            await self.streams.reach_back(entry, after)
+            await self.streams.mirrors.reach_back(entry, after)
         return settled
 
     async def run(self, assignment: Assignment) -> None:
         """Give a job to the engine."""
         for entry in assignment.inputs:
-            await self.streams.ensure_input(entry, self.position(assignment).get(entry.name))
+            await self.streams.mirrors.ensure(entry, self.position(assignment).get(entry.name))
         await self.engines.run(assignment, self.store.checkpoint(assignment))
 
     async def halt(self, assignment: Assignment, within_s: float = HALT_S) -> Paused:
@@ -263,7 +263,7 @@ class Jobs:
             await asyncio.to_thread(self.store.leave, assignment)
         for entry in assignment.inputs:
             if not self._reads(entry.site, entry.stream):
-                await self.streams.drop_mirror(entry)
+                await self.streams.mirrors.drop(entry)
 
     def _reads(self, site: str, stream: str) -> bool:
         return any(

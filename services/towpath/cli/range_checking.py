@@ -109,7 +109,7 @@ class InputStream:
     def newest(self) -> int:
         """Return the newest serial number."""
         with self._reader() as reader:
-            return reader.bounds(self.stream)[1]
+            return reader.view(self.stream).last
 
     def events(self, after: int, through: int) -> Iterator[StoredEvent]:
         """Return the events with `after` < serial number ≤ `through`. Raises `TowpathError` (events lost)."""
@@ -125,8 +125,8 @@ class InputStream:
     def all(self) -> Iterator[StoredEvent]:
         """Return all events that are kept now. Raises `TowpathError` (events lost)."""
         with self._reader() as reader:
-            first, last = reader.bounds(self.stream)
-        yield from self.events(first - 1, last)
+            view = reader.view(self.stream)
+        yield from self.events(view.first - 1, view.last)
 
     @contextmanager
     def _reader(self) -> Iterator[LogReader]:

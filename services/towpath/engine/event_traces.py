@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from towpath.contracts.data_plane import local_stream
+from towpath.contracts.data_plane import STORED_AT_HEADER, local_stream
 from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.traces import SpanKind
 from towpath.engine.batch_reports import BatchReport
@@ -29,8 +29,6 @@ from towpath.telemetry.shipping import SAMPLED_EVENT
 from towpath.telemetry.tracing import ids_of, record, span_of, trace_of
 
 log = logging.getLogger(__name__)
-
-STORED_TIME_HEADER = "Nats-Time-Stamp"
 
 LookUp = Callable[[str, int], "Future[StoredMessage | None]"]
 """Stream and serial number → the message, or None if it is not kept any more. Does not block."""
@@ -210,7 +208,7 @@ def _outcome(message: Future[StoredMessage | None]) -> StoredMessage | None:
 
 
 def _stored_ns(message: StoredMessage) -> int | None:
-    return time_ns_of(message.headers.get(STORED_TIME_HEADER, ""))
+    return time_ns_of(message.headers.get(STORED_AT_HEADER, ""))
 
 
 def _read(body: bytes) -> dict[str, Any]:

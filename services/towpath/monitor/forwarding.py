@@ -15,7 +15,13 @@ from functools import partial
 
 from nats.aio.client import Client
 
-from towpath.contracts.data_plane import batch_of, rejected_stream, rejected_subject, sink_subject
+from towpath.contracts.data_plane import (
+    STORED_AT_HEADER,
+    batch_of,
+    rejected_stream,
+    rejected_subject,
+    sink_subject,
+)
 from towpath.contracts.monitor import Watch
 from towpath.streams.follower import Follower
 from towpath.streams.pages import StoredMessage, last_serial, pages_before
@@ -117,4 +123,4 @@ class Forwarding:
 
 
 def _stored_at(message: StoredMessage) -> datetime:
-    return datetime.fromisoformat(message.headers["Nats-Time-Stamp"])
+    return datetime.fromisoformat(message.headers[STORED_AT_HEADER])
