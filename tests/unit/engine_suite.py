@@ -75,6 +75,11 @@ def serials(batch: int) -> list[int]:
     return [5 + 10 * (batch + 1), 7 + batch + 1]
 
 
+def serials_of(*serials: int) -> dict[str, int]:
+    """Return input → serial number, for the old inputs and a new one."""
+    return dict(zip([*NAMES, "jfk/c"], serials, strict=True))
+
+
 def position(batch: int) -> dict[str, int]:
     return dict(zip(NAMES, serials(batch), strict=True))
 
@@ -219,15 +224,16 @@ class EngineSuite:
         checkpoint, derived = tmp_path / "checkpoint-1", tmp_path / "checkpoint-2"
         engine.process(checkpoint, 11)
         if refused("derive", engine.checkpoints):
-            self.is_refused(lambda: engine.checkpoints.derive(checkpoint, derived, 2, [1, 2, 3]))
+            self.is_refused(
+                lambda: engine.checkpoints.derive(checkpoint, derived, NAMES, serials_of(1, 2, 3))
+            )
             return
         before = engine.checkpoints.inventory(checkpoint)
 
-        engine.checkpoints.derive(checkpoint, derived, 2, [100, 200, 300])
+        engine.checkpoints.derive(checkpoint, derived, NAMES, serials_of(100, 200, 300))
 
-        names = [*NAMES, "jfk/c"]
-        serials_there = engine.checkpoints.committed_serials(derived, names)
-        assert serials_there == dict(zip(names, (100, 200, 300), strict=True))
+        serials_there = engine.checkpoints.committed_serials(derived, [*NAMES, "jfk/c"])
+        assert serials_there == serials_of(100, 200, 300)
         assert engine.checkpoints.newest_batch(derived) == 11
         assert engine.writer.state(derived) == changes(11)
         assert not names_path(checkpoint, derived)
@@ -240,7 +246,9 @@ class EngineSuite:
             pytest.skip("the engine lacks this capability")
         engine.writer.plan(tmp_path / "checkpoint-1", 0, serials(0))
 
-        engine.checkpoints.derive(tmp_path / "checkpoint-1", tmp_path / "checkpoint-2", 2, [1])
+        engine.checkpoints.derive(
+            tmp_path / "checkpoint-1", tmp_path / "checkpoint-2", NAMES, serials_of(1, 2, 3)
+        )
 
         assert not (tmp_path / "checkpoint-2").exists()
 

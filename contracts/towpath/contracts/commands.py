@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
@@ -101,6 +101,27 @@ class UpdateJob(Command[OperationAnswer]):
     drop_state: bool = False
     keep_code: bool = False
     """Go on with the user code that the job has, whatever lies at its path now."""
+    wait: bool = True
+
+
+class ResumeFrom(Command[OperationAnswer]):
+    """Let a job go on at other events of its input. It keeps its state, and the events between do not count.
+
+    It brings back a job whose events expired before it read them (`EventsLost`), or whose stream began again
+    or lost its end (`EventsRenumbered`). A running job may pass over a backlog. It cannot go back, because
+    its state would count events twice.
+    """
+
+    subject = f"{_COORDINATOR}.resume"
+    answer = OperationAnswer
+    example = {"id": "c3", "job": "hourly-jfk", "start": "earliest"}
+
+    job: JobName
+    start: Literal["earliest", "now"] | int | AwareDatetime
+    """The oldest event that is kept, the next one that comes, after a serial number, or those stored since a
+    time."""
+    inputs: list[str] = []
+    """Names of the inputs (`site/topic`) that go on there; may be left out if the job has one."""
     wait: bool = True
 
 
@@ -322,6 +343,7 @@ class ListOperations(Command[OperationList]):
 COORDINATOR_COMMANDS: tuple[type[Command[Any]], ...] = (
     DeployJob,
     UpdateJob,
+    ResumeFrom,
     RemoveJob,
     MigrateJob,
     ListJobs,

@@ -272,12 +272,12 @@ def life_code(created: str) -> str:
     return hashlib.blake2b(created.encode(), digest_size=4).hexdigest()
 
 
-def input_code(site: str, stream: str, subject: str | None) -> str:
+def input_code(site: str, stream: str, subject: str | None, numbering: int = 0) -> str:
     """Six letters that stand for an input: two of the few streams a job ever reads will not have the same.
 
     Serial numbers of another stream are others, and so are message ids made from them.
     """
-    text = "/".join((site, stream, subject or ""))
+    text = "/".join((site, stream, subject or "", *([str(numbering)] if numbering else [])))
     return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
 
 

@@ -18,6 +18,7 @@ from towpath.contracts.commands import (
     OperationKind,
     OperationState,
     RemoveJob,
+    ResumeFrom,
     ShowOperation,
     UpdateJob,
 )
@@ -88,6 +89,16 @@ JOBS = (
         body=Body(
             JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True, example={"trigger_s": 2.0}
         ),
+        addressed=ErrorCode.UNKNOWN_JOB,
+        follow="/operations/{operation}",
+    ),
+    Route(
+        "POST",
+        "/jobs/{name}/resume",
+        "resumeFrom",
+        ResumeFrom,
+        path_fields=_JOB,
+        body=Body(fields_of(ResumeFrom, "ResumeRequest", "start", "inputs"), example={"start": "earliest"}),
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
     ),

@@ -12,7 +12,7 @@ Agents never look into it themselves. They rely on four properties, whatever the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -82,12 +82,12 @@ class CheckpointFormat(ABC):
         """Begin to copy the checkpoint of a running job. No one else uses `directory`."""
         refuse("copy the checkpoint of a running job", allowed="strategy general or restart")
 
-    def derive(self, checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
+    def derive(self, checkpoint: Path, into: Path, before: Sequence[str], serials: Mapping[str, int]) -> None:
         """Make `into` a checkpoint with the state of `checkpoint`, which is not in use, and other inputs.
 
-        `inputs_before` is how many inputs the old job has. `serials` has, for each input of the new job in
-        order, the serial number after which it continues. Without a committed micro-batch there is no state,
-        and `into` is not made. It appears complete or not at all.
+        `before` are the names of the old job's inputs, in order. `serials` has, for each input of the new job
+        in order, the serial number after which it continues. Without a committed micro-batch there is no
+        state, and `into` is not made. It appears complete or not at all.
         """
         refuse("change the inputs of a job and keep its state", allowed="a new job in its place")
 

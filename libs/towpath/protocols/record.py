@@ -139,6 +139,8 @@ class OperationRecord(Model):
     """Input → the owner's last processed serial number when a migration was accepted. It only grows."""
     keeps_state: bool = False
     """An update begins a generation whose state comes from the generation before."""
+    resumes: dict[str, int] = {}
+    """Input → serial number after which an update lets the job go on, whatever it has processed."""
     drain: bool = False
     """A remove lets the job process first what its inputs hold."""
     drain_inputs: list[str] = []

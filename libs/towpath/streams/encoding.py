@@ -107,7 +107,7 @@ class MessageEncoder:
         """Return the encoder of `assignment`'s results when `site` computes them."""
         inputs = assignment.inputs
         names = tuple(source.name for source in inputs)
-        codes = tuple(input_code(source.site, source.stream, source.subject) for source in inputs)
+        codes = tuple(input_code(each.site, each.stream, each.subject, each.numbering) for each in inputs)
         steps = tuple(step_names(assignment.spec.operator))
         return cls(assignment.spec.name, site, assignment.epoch, names, codes, steps)
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -56,6 +58,23 @@ async def page(
 
     It passes over messages that have expired. Raises `TimeoutError` when the site does not answer.
     """
+    wanted: dict[str, Any] = {"seq": first, "batch": count, "max_bytes": PAGE_BYTES}
+    if subject is not None:
+        wanted["next_by_subj"] = subject
+    return await _page(connection, site, stream, wanted)
+
+
+async def serial_before(connection: Client, site: str, stream: str, at: datetime) -> int | None:
+    """Return the serial number before the first message stored at or after a time; None if none was.
+
+    Raises `TimeoutError` when the site does not answer.
+    """
+    found = await _page(connection, site, stream, {"start_time": at.astimezone(UTC).isoformat(), "batch": 1})
+    return found[0].serial - 1 if found else None
+
+
+async def _page(connection: Client, site: str, stream: str, wanted: Mapping[str, Any]) -> list[StoredMessage]:
+    """Return the messages of a batched direct get."""
     messages: list[StoredMessage] = []
     complete: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -69,8 +88,7 @@ async def page(
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox, cb=on_message)
     try:
-        wanted = {"seq": first, "batch": count, "max_bytes": PAGE_BYTES}
-        request = json.dumps(wanted if subject is None else {**wanted, "next_by_subj": subject}).encode()
+        request = json.dumps(wanted).encode()
         await connection.publish(f"{api_prefix(site)}.DIRECT.GET.{stream}", request, reply=inbox)
         status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:

@@ -140,8 +140,9 @@ class AssignmentStore:
             return
         shutil.rmtree(checkpoint, ignore_errors=True)
         carried = assignment.derived.serials
-        serials = [carried.get(entry.name, entry.after_serial or 0) for entry in assignment.inputs]
-        self.checkpoints.derive(self.checkpoint(known), checkpoint, len(known.inputs), serials)
+        serials = {e.name: carried.get(e.name, e.after_serial or 0) for e in assignment.inputs}
+        before = [entry.name for entry in known.inputs]
+        self.checkpoints.derive(self.checkpoint(known), checkpoint, before, serials)
         write_atomically(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:

@@ -35,6 +35,7 @@ COMMANDS.add(
     "towpath.cli.deploying",
     deploy="Start the jobs of a file, in its order: a job that reads another one's output comes after it.",
     update="Change running jobs to what a file says. Each goes on at the serial number where it stood.",
+    resume="Let a job go on at other events of its input: after a loss, or to pass over a backlog.",
     remove="Stop a job and forget it. Its results stay in its output stream, unless purged.",
 )
 COMMANDS.add(JOBS, "towpath.cli.migrating", migrate="Move a running job to another site and print the cost.")

@@ -12,7 +12,7 @@ import typer
 from towpath.cli.changes import DEFAULT_DEADLINE_S, Change, carry_out
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.specs import load_specs
-from towpath.contracts.commands import DeployJob, RemoveJob, UpdateJob
+from towpath.contracts.commands import DeployJob, RemoveJob, ResumeFrom, UpdateJob
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="File with one job or several.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
@@ -51,6 +51,36 @@ def update(
     """
     commands = [UpdateJob(spec=job, drop_state=drop_state, wait=wait) for job in load_specs(spec)]
     _change(context, commands, within_s, as_json)
+
+
+def resume(
+    context: typer.Context,
+    job: JobArgument,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="earliest|now|SERIAL|TIME",
+            help="The oldest event kept, the next that comes, after a serial number, or since a time.",
+        ),
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="SITE/TOPIC", help="The input that it is about, if there are several."
+        ),
+    ] = None,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Let a job go on at other events of its input, with its state: after a loss, or to pass over a backlog.
+
+    Example: `towpath resume hourly-jfk --from earliest`
+    """
+    begin = int(start) if start.isdigit() else start
+    wanted = {"job": job, "start": begin, "inputs": inputs or [], "wait": wait}
+    _change(context, [ResumeFrom.model_validate(wanted)], within_s, as_json)
 
 
 def remove(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from nats.js import JetStreamContext
 
 from running.coordinator import COUNT_BY_CARRIER, FILTER, Trial, spec
 from running.waiting import WITHIN_S
@@ -13,18 +14,27 @@ from towpath.contracts.commands import (
     MigrateJob,
     OperationState,
     RemoveJob,
+    ResumeFrom,
     ShowOperation,
     UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.message import Command, new_identifier
+from towpath.contracts.message import Command, new_identifier, now
+from towpath.contracts.site import Retention
+from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+async def streams_of_jfk(trial: Trial) -> JetStreamContext:
+    """Make the stream of what devices send to jfk."""
+    streams = SiteStreams(trial.agents.buses["jfk"].connection, "jfk", Retention())
+    await streams.ensure_in()
+    return streams.jetstream
+
+
 async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_means_now(trial: Trial) -> None:
-    streams = trial.agents.buses["jfk"].connection.jetstream()
-    await streams.add_stream(name="IN", subjects=["site.>"])
+    streams = await streams_of_jfk(trial)
     async with trial.running.device("jfk") as device:
         for number in range(3):
             await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
@@ -33,6 +43,34 @@ async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_me
     assignment = trial.agents.mesh.sites["jfk"].hosted["fresh"].assignment
     newest = (await streams.stream_info("IN")).state.last_seq
     assert assignment.inputs[0].after_serial == newest >= 3
+
+
+async def test_job_when_it_is_told_to_go_on_elsewhere_then_only_what_is_clear_and_counts_nothing_twice(
+    trial: Trial,
+) -> None:
+    streams = await streams_of_jfk(trial)
+    two = [{"site": "jfk", "topic": "site/departures"}, {"site": "jfk", "topic": "site/arrivals"}]
+    await trial.ask(DeployJob(spec=spec("late", inputs=two)))
+    await trial.ask(DeployJob(spec=spec("counts")))
+    async with trial.running.device("jfk") as device:
+        for number in range(3):
+            await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
+        begun = now()
+        await device.publish("site/departures", "3", qos=1, timeout=WITHIN_S)
+    newest = (await streams.stream_info("IN")).state.last_seq
+
+    unclear = (await trial.refusal(ResumeFrom(job="late", start="now"))).detail
+    unknown = (await trial.refusal(ResumeFrom(job="counts", start="now", inputs=["jfk/site/other"]))).detail
+    beyond = (await trial.refusal(ResumeFrom(job="counts", start=newest + 1))).detail
+
+    assert (unclear.field, unclear.allowed) == ("inputs", ["jfk/site/arrivals", "jfk/site/departures"])
+    assert (unknown.field, unknown.value) == ("inputs", "jfk/site/other")
+    assert (beyond.field, beyond.value) == ("start", newest + 1)
+    for start, expected in ((begun, newest - 1), ("now", newest)):
+        await trial.ask(ResumeFrom(job="counts", start=start))
+        derived = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment.derived
+        assert derived is not None
+        assert derived.serials == {"jfk/site/departures": expected}
 
 
 async def test_stateful_job_when_its_inputs_change_then_its_state_goes_on_unless_it_is_dropped(

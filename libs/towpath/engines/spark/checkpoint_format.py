@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from towpath.checkpoints.inventory import inventory
@@ -41,9 +41,9 @@ class SparkCheckpoints(CheckpointFormat):
         """Copies that continue from one another by changelogs."""
         return SparkShipment(checkpoint, directory)
 
-    def derive(self, checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
+    def derive(self, checkpoint: Path, into: Path, before: Sequence[str], serials: Mapping[str, int]) -> None:
         """Rewrite the offsets of a copy."""
-        derive(checkpoint, into, inputs_before, serials)
+        derive(checkpoint, into, before, serials)
 
 
 SPARK_CHECKPOINTS = SparkCheckpoints()

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
 from towpath.contracts.data_plane import Offset
-from towpath.engines.spark.layout import newest_commit, relocate
+from towpath.engines.spark.layout import NO_OFFSET, newest_commit, relocate
 from towpath.engines.spark.snapshot import snapshot
 
 HEADER_LINES = 2
 """First lines of a file of offsets: version of the format, and metadata with the watermark."""
 
 
-def derive(checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
+def derive(checkpoint: Path, into: Path, before: Sequence[str], serials: Mapping[str, int]) -> None:
     """Make `into` a checkpoint with the state of `checkpoint`. See `CheckpointFormat.derive`."""
     scratch = into.with_name(f"{into.name}.deriving")
     batch = snapshot(checkpoint, scratch)
@@ -33,7 +33,7 @@ def derive(checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[i
     for directory in (scratch / "offsets", scratch / "commits"):
         _keep_newest(directory, 2)
     for path in (scratch / "offsets").iterdir():
-        _replace(path, _rewritten(path.read_text(), inputs_before, serials))
+        _replace(path, _rewritten(path.read_text(), before, serials))
     # They may hold absolute paths. They are links to the old checkpoint's files, so they are replaced.
     for path in scratch.glob("state/*/_metadata/v2/*"):
         if path.is_file() and not is_transient(path):
@@ -50,15 +50,27 @@ def _keep_newest(directory: Path, count: int) -> None:
         path.unlink()
 
 
-def _rewritten(text: str, inputs_before: int, serials: Sequence[int]) -> str:
+def _rewritten(text: str, before: Sequence[str], serials: Mapping[str, int]) -> str:
     """Return a file of offsets with other serials.
 
     A plan with several branches reads all inputs per branch.
     """
     lines = text.splitlines()
-    branches = (len(lines) - HEADER_LINES) // inputs_before
-    offsets = [json.dumps(Offset(serial).document()) for serial in serials] * branches
-    return "\n".join([*lines[:HEADER_LINES], *offsets])
+    old = lines[HEADER_LINES:]
+    known = {name: _offset(line) for name, line in zip(before, old, strict=False)}
+    offsets = [json.dumps(_going_on(known.get(name), serial).document()) for name, serial in serials.items()]
+    return "\n".join([*lines[:HEADER_LINES], *offsets * (len(old) // len(before))])
+
+
+def _offset(line: str) -> Offset | None:
+    return None if line in NO_OFFSET else Offset.of(json.loads(line))
+
+
+def _going_on(known: Offset | None, serial: int) -> Offset:
+    """Return an offset at a serial number. Where the old job stopped, its event is known."""
+    if known is not None and known.serial == serial:
+        return Offset(serial, stored_at=known.stored_at)
+    return Offset(serial)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -15,6 +15,9 @@ from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
 from towpath.contracts.data_plane import Offset
 
+NO_OFFSET = ("-", "null")
+"""In place of the offset of a source that has not planned anything."""
+
 
 def newest_commit(checkpoint: Path) -> int | None:
     """Return the number of the newest committed micro-batch. None if there is none."""
@@ -35,7 +38,7 @@ def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str,
     """
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
-    return by_input(inputs, [None if line in ("-", "null") else json.loads(line) for line in offsets])
+    return by_input(inputs, [None if line in NO_OFFSET else json.loads(line) for line in offsets])
 
 
 def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) -> dict[str, int]:

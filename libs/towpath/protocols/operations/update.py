@@ -69,7 +69,8 @@ def stop_job(record: OperationRecord) -> StopJob:
         epoch=highest_epoch(record),
         drain_inputs=record.drain_inputs,
         drain_s=DRAIN_S,
-        whole=record.is_redirect or record.keeps_state,
+        # A micro-batch whose events are gone cannot be repeated.
+        whole=(record.is_redirect or record.keeps_state) and not record.resumes,
     )
 
 
@@ -116,11 +117,11 @@ def changed(record: OperationRecord) -> JobEntry:
 
 
 def carried(record: OperationRecord) -> dict[str, int]:
-    """Return, for each input of the new job, where the old job stopped in the same stream."""
+    """Return, for each input of the new job, where the old job stopped in the same stream, or is to go on."""
     stopped = stop_job.fact_in(record).serials
     before = {i.place: i.name for i in record.entry_before.inputs}
     same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
-    return {name: stopped[old] for name, old in same if old in stopped}
+    return {name: stopped[old] for name, old in same if old in stopped} | record.resumes
 
 
 ADJUST = register(

@@ -20,12 +20,14 @@ from towpath.contracts.commands import (
     OperationState,
     OperationView,
     RemoveJob,
+    ResumeFrom,
     ShowOperation,
     SiteList,
     UpdateJob,
 )
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.jobs.resumption import plan_resume
 from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
 from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
@@ -43,6 +45,7 @@ class JobCommands:
         """Listen for all commands."""
         await bus.serve(DeployJob, self.deploy)
         await bus.serve(UpdateJob, self.update)
+        await bus.serve(ResumeFrom, self.resume)
         await bus.serve(RemoveJob, self.remove)
         await bus.serve(MigrateJob, self.migrate)
         await bus.serve(ForecastMigration, self.forecast)
@@ -71,6 +74,12 @@ class JobCommands:
             )
         except Nothing:
             return _nothing_to_do(command.id, job, OperationKind.UPDATE, "the job is already so")
+
+    async def resume(self, command: ResumeFrom) -> OperationAnswer:
+        """See `ResumeFrom`."""
+        return await self._operations.accept(
+            command, command.job, lambda: plan_resume(command, self._situation), wait=command.wait
+        )
 
     async def remove(self, command: RemoveJob) -> OperationAnswer:
         """See `RemoveJob`."""

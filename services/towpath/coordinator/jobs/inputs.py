@@ -30,7 +30,7 @@ async def inputs_after(
     begun = {entry.place: entry for entry in await pin_latest(situation.bus, spec, new)}
     begun |= {entry.place: entry.model_copy(update={"after_serial": None}) for entry in going_on}
     inputs = [
-        begun.get(entry.place) or entry.model_copy(update={"after_serial": old[entry.place].after_serial})
+        begun.get(entry.place) or old[entry.place].model_copy(update={"name": entry.name})
         for entry in resolved
     ]
     return before.inputs if inputs == before.inputs else inputs
