@@ -242,6 +242,7 @@ def body_for(route: Route) -> dict[str, Any]:
     bodies: dict[str, Any] = {
         "deployJob": EXAMPLE_SPEC,
         "updateJob": {"trigger_s": 3},
+        "resumeFrom": {"start": "now"},
         "migrateJob": {"to": "cloud"},
         "applyPipeline": EXAMPLE_PIPELINE,
         "planPipeline": EXAMPLE_PIPELINE,

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from towpath.bus.authenticity import ForeignSubject, Refusals, authentic
 from towpath.bus.connecting import Login, connect_persistently
+from towpath.bus.deadlines import counting, waiting
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import deciding, is_looking, refused, requesting, serving, trace_headers
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
@@ -126,14 +127,14 @@ class Bus:
             while True:
                 try:
                     left = end - loop.time()
-                    return await self._attempt(command, min(left, attempt_s or left))
+                    return await self._attempt(command, min(left, attempt_s or left), left)
                 except _Unanswered as error:
                     if loop.time() + RETRY_PAUSE_S >= end:
                         raise TowpathError.of(error.detail) from error
                     await asyncio.sleep(RETRY_PAUSE_S)
 
-    async def _attempt(self, command: Command[AnswerT], timeout_s: float) -> AnswerT:
-        headers, subject = trace_headers(), command.to_subject()
+    async def _attempt(self, command: Command[AnswerT], timeout_s: float, left_s: float) -> AnswerT:
+        headers, subject = (trace_headers() or {}) | waiting(left_s), command.to_subject()
         end = asyncio.get_running_loop().time() + max(timeout_s, 0.05)
         try:
             async with asyncio.timeout_at(end):
@@ -171,7 +172,8 @@ class Bus:
     ) -> None:
         """Answer commands of `kind`. `fixed` are subject fields, for example `site="jfk"`.
 
-        Commands run concurrently, each in a task. A handler raises `TowpathError` to refuse, and the sender
+        Commands run concurrently, each in a task. A handler that changes something for good asks
+        `check_in_time` just before. A handler raises `TowpathError` to refuse, and the sender
         gets it as a structured reply. If the command went to a service, a `CommandRefused` event also tells
         those who did not wait for the reply. A command under a subject that is not its own is dropped, with a
         `SecurityRefused` event.
@@ -185,7 +187,7 @@ class Bus:
     async def _answer(
         self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg
     ) -> None:
-        with serving(kind, message.headers):
+        with serving(kind, message.headers), counting(message.headers):
             try:
                 bodies = await arriving(kind, message.subject, message.data or b"{}")
             except InjectedFault as error:

@@ -74,7 +74,9 @@ def resume(
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
 ) -> None:
-    """Let a job go on at other events of its input, with its state: after a loss, or to pass over a backlog.
+    """Let a job go on at other events of its input: after a loss, or to pass over a backlog.
+
+    It keeps its state.
 
     Example: `towpath resume hourly-jfk --from earliest`
     """

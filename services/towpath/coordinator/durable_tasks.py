@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from towpath.bus.deadlines import keep_no_deadline
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.protocols.runner import Superseded
 from towpath.tasks import end
@@ -52,6 +53,7 @@ class DurableTasks(Generic[Outcome]):
 
         Raises `TowpathError` (unreachable) when another coordinator has taken over.
         """
+        keep_no_deadline()  # What is accepted is done, however long its sender waits.
         while True:
             try:
                 return await self._run(identifier)

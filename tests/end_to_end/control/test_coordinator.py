@@ -7,6 +7,7 @@ import contextlib
 import signal
 
 import pytest
+from nats.js.errors import NotFoundError
 
 from running.coordinator import FILTER, Trial, running_coordinator, spec
 from running.mesh import Mesh
@@ -23,8 +24,8 @@ from towpath.contracts.commands import (
     ShowOperation,
     StrategyName,
 )
-from towpath.contracts.errors import ErrorCode
-from towpath.contracts.events import EVENTS_STREAM, RegistryBehind, SiteChanged
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import EVENTS_STREAM, CommandRefused, RegistryBehind, SiteChanged
 from towpath.contracts.site import SiteState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -137,6 +138,31 @@ async def test_migration_when_redis_is_killed_then_only_waits_for_it(own_servers
         await own_servers.start("redis")
         assert (await asking).state is OperationState.COMPLETED
         trial.check_nothing_lost("counts")
+
+
+async def test_command_when_redis_is_away_for_longer_than_its_sender_waits_then_is_never_carried_out(
+    own_servers: Mesh,
+) -> None:
+    async with running_coordinator(own_servers) as trial:
+        assert (await trial.ask(ListOperations())).operations == []
+        await own_servers.kill("redis")
+        late = DeployJob(spec=spec("late"))
+        with pytest.raises(TowpathError) as unanswered:
+            await trial.client.request(late, deadline_s=2.0)
+        patient = trial.in_background(trial.ask(DeployJob(spec=spec("counts"))))
+        await own_servers.start("redis")
+        assert unanswered.value.detail.code is ErrorCode.DEADLINE
+        log = trial.client.connection.jetstream()
+
+        async def is_refused() -> bool:
+            subject = CommandRefused.wildcard(command=late.id)
+            with contextlib.suppress(NotFoundError):
+                return b'"deadline"' in ((await log.get_last_msg(EVENTS_STREAM, subject)).data or b"")
+            return False
+
+        await eventually(is_refused)
+        assert (await patient).state is OperationState.COMPLETED
+        assert [view.job for view in (await trial.ask(ListOperations())).operations] == ["counts"]
 
 
 async def test_migration_when_target_refuses_the_state_then_source_goes_on(trial: Trial) -> None:

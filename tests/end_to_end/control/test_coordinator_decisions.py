@@ -53,10 +53,10 @@ async def test_job_when_it_is_told_to_go_on_elsewhere_then_only_what_is_clear_an
     await trial.ask(DeployJob(spec=spec("late", inputs=two)))
     await trial.ask(DeployJob(spec=spec("counts")))
     async with trial.running.device("jfk") as device:
-        for number in range(3):
+        for number in range(100):
             await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
         begun = now()
-        await device.publish("site/departures", "3", qos=1, timeout=WITHIN_S)
+        await device.publish("site/departures", "100", qos=1, timeout=WITHIN_S)
     newest = (await streams.stream_info("IN")).state.last_seq
 
     unclear = (await trial.refusal(ResumeFrom(job="late", start="now"))).detail

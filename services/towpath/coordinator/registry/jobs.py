@@ -20,6 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
 
+from towpath.bus.deadlines import check_in_time
 from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
@@ -129,10 +130,13 @@ class Registry:
         """Return the answer of Redis to a command that may be repeated. Wait while Redis is out of reach."""
         return await self._patiently(lambda: getattr(self._redis, method)(*arguments))
 
-    async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat until Redis answers: every call here may be repeated."""
+    async def _patiently(
+        self, call: Callable[[], Awaitable[Any]], before: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Repeat until Redis answers: every call here may be repeated. `before` each, it may be given up."""
         pause_s = 0.05
         while True:
+            before()
             try:
                 return await call()
             except AWAY as error:
@@ -144,17 +148,32 @@ class Registry:
         """Run one of the scripts. Wait while Redis is out of reach."""
         return await self.call("eval", script, len(keys), *keys, *arguments)
 
+    async def accept(self, script: str, keys: list[str], arguments: list[str], command: str) -> Any:
+        """Run a script that accepts a command, and writes the key `command`, if its sender still waits.
+
+        Raises `TowpathError` (deadline), and then it is not accepted.
+        """
+        try:
+            return await self._patiently(
+                lambda: self._redis.eval(script, len(keys), *keys, *arguments), check_in_time
+            )
+        except TowpathError:
+            # The answer to an attempt may have been lost, and not the attempt. A repetition finds that out.
+            if not await self.call("exists", command):
+                raise
+            return await self.run_script(script, keys, arguments)
+
     async def begin(self, record: OperationRecord) -> str:
         """Accept an operation: write lock, record and command in one durable write. Return its id.
 
         If the same command was accepted before, return the id of the earlier operation. Raises `Changed`
         when the job's epochs are not those of `record.before` any more, `TowpathError` (busy) when another
-        operation holds the job.
+        operation holds the job, or (deadline) when its sender has stopped waiting.
         """
         operation = record.id
         before = record.before
         version = f"{before.epoch}/{before.used_epoch}" if before else ""
-        verdict, detail = await self.run_script(
+        verdict, detail = await self.accept(
             BEGIN,
             [LOCKS, JOBS, record_key(operation), OPERATIONS, UNFINISHED, command_key(record.command)],
             [
@@ -165,6 +184,7 @@ class Registry:
                 version,
                 str(COMMAND_REMEMBERED_S),
             ],
+            command_key(record.command),
         )
         if verdict == "busy":
             raise busy(record.job, detail)

@@ -92,7 +92,7 @@ class PipelineStore:
         if before is not None:
             keys += [apply_key(before.apply), changes_key(before.apply), all_changes_key(before.apply)]
         flat = [part for job, change in changes.items() for part in (job, _text(change))]
-        verdict, detail = await self._registry.run_script(
+        verdict, detail = await self._registry.accept(
             BEGIN_APPLY,
             keys,
             [
@@ -107,6 +107,7 @@ class PipelineStore:
                 str(COMMAND_REMEMBERED_S),
                 *flat,
             ],
+            pipeline_command_key(record.command),
         )
         if verdict == "busy":
             raise busy_pipeline(name, detail)
