@@ -265,4 +265,7 @@ class JobStatus(Model):
     committed_at: datetime | None = None
     """When the newest micro-batch with events was committed."""
     restarts: int = 0
+    """Restarts of the query after failures, since it was given to the engine."""
+    retried_at: datetime | None = None
+    """Of a job that is `retrying`: when its query is started again."""
     error: str | None = None

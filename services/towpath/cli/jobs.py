@@ -34,6 +34,8 @@ def _row(job: JobView) -> tuple[object, ...]:
         return (job.spec.name, job.site, job.epoch, state, job.spec.operator.kind, *[None] * 4)
     serials = ", ".join(f"{name}: {serial}" for name, serial in status.serials.items())
     rate = f"{status.events_per_s:.0f}"
+    if status.retried_at is not None:
+        state += f" (attempt {status.restarts + 1} at {clock(status.retried_at)})"
     if status.error:
         state += f": {status.error}"
     committed = clock(status.committed_at)

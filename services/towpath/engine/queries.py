@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,12 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from towpath.composition.job_changes import is_live
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
+from towpath.contracts.message import now
 from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import AmendedResult, Paused
 from towpath.contracts.site_commands import Recomputed
 from towpath.engine.measures import SampleBuffer
 from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
+from towpath.engine.session import start_process
 from towpath.engine.settings import EngineSettings
 from towpath.engine.watch import Watch
 from towpath.streams.failures import EventsLost, EventsRenumbered, Fenced, failure_in
@@ -38,6 +42,9 @@ A broker's restart costs little time, a lasting fault little work.
 
 ERROR_CHARACTERS = 1000
 
+PROCESS_LIMIT_S = 15.0
+"""Limit for the JVM to start a process that ends at once, on a busy machine."""
+
 STOP_LIMIT_S = 15.0
 """Limit for Spark to stop a query. Spark waits for the query's thread without a limit, even if it hangs."""
 
@@ -55,12 +62,14 @@ class _Kept:
     state: JobState = JobState.STARTING
     restarts: int = 0
     error: str | None = None
+    retried_at: datetime | None = None
     starting: asyncio.Future[None] | None = None
     """The start under way. A thread cannot be cancelled, so a halt waits for it."""
     task: asyncio.Task[None] | None = None
 
     def status(self) -> JobStatus:
-        return self.query.status(self.state, self.restarts, self.error)
+        failures = {"restarts": self.restarts, "retried_at": self.retried_at, "error": self.error}
+        return self.query.status(self.state, **failures)
 
 
 class Queries:
@@ -180,11 +189,12 @@ class Queries:
         """Start the query, and restart it whenever it fails, until a verdict is final."""
         pause = FIRST_PAUSE_S
         while True:
+            started_at = time.monotonic()
             try:
                 plan = self._plan_of(kept.query.assignment)
                 kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start, plan))
                 await asyncio.shield(kept.starting)
-                kept.state, kept.error = JobState.RUNNING, None
+                kept.state, kept.error, kept.retried_at = JobState.RUNNING, None, None
                 failure = await self._watch.end_of(kept.query)
             except TowpathError as error:
                 kept.state, kept.error = JobState.FAILED, error.detail.one_line()
@@ -196,9 +206,25 @@ class Queries:
             log.warning("query %s ended (%s): %s", kept.query.assignment.spec.name, kept.state, kept.error)
             if _is_final(kept.state):
                 return
+            await self._leave_if_nothing_starts()
+            if time.monotonic() - started_at > LONGEST_PAUSE_S:
+                pause = FIRST_PAUSE_S  # It ran for a while: this is another trouble.
             kept.restarts += 1
+            kept.retried_at = now() + timedelta(seconds=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _leave_if_nothing_starts(self) -> None:
+        """Exit if the JVM can start no process, and so no query: the agent starts a new engine.
+
+        A Java that is upgraded in place is the usual reason. Its new helper refuses the JVM that still runs.
+        """
+        try:
+            async with asyncio.timeout(PROCESS_LIMIT_S):
+                await asyncio.to_thread(start_process, self.session)
+        except Exception as error:
+            log.error("Java can start no process any more; leaving, so that a new engine does: %s", error)
+            os._exit(72)
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
@@ -227,6 +253,10 @@ def _is_final(state: JobState) -> bool:
 
 
 def _shortened(failure: str) -> str:
-    """Return the line that says most, because Spark wraps Python errors in long traces."""
+    """Return one line that says most, because Spark wraps errors in long traces."""
     known = failure_in(failure)
-    return (failure.strip() if known is None else known.text)[:ERROR_CHARACTERS]
+    if known is not None:
+        return known.text[:ERROR_CHARACTERS]
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return "; ".join([*lines[:1], *causes[-1:]])[:ERROR_CHARACTERS]

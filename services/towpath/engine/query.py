@@ -305,18 +305,17 @@ class Query:
         found = self.telemetry.samples(results=self.sink.results, rejected=self.sink.rejected)
         return [*found, *self.steps.samples(time.time())] if found else []
 
-    def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
-        """Return the status of the job."""
+    def status(self, state: JobState, **keeping: Any) -> JobStatus:
+        """Return the status of the job. `keeping` is what its keeper knows of its failures."""
         return JobStatus(
             job=self.assignment.spec.name,
             epoch=self.assignment.epoch,
             state=state,
             results=self.sink.results,
             rejected=self.sink.rejected,
-            restarts=restarts,
-            error=error,
             steps=self.steps.counts(),
             **self._progress,
+            **keeping,
         )
 
     def paused(self) -> Paused:

@@ -133,3 +133,10 @@ def java_options_of(spec: EngineSpec, log_configuration: Path) -> str:
     ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel={tier} -XX:ReservedCodeCacheSize=240m -Xss{stack}"
     logging = f"-Dlog4j2.configurationFile=file:{log_configuration}"
     return f"{ours} {logging} {spec.java_options}".strip()
+
+
+def start_process(session: SparkSession) -> None:
+    """Let the JVM start a process, as Spark does for each query. Blocks. Raises an error if it cannot."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    jvm.java.lang.Runtime.getRuntime().exec("true").waitFor()

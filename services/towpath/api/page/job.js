@@ -104,7 +104,9 @@ export class JobView {
       ["Checkpoint at", Object.entries(status?.serials ?? {}).map(([name, serial]) => `${name}: ${serial}`).join(", ") || "–"],
       ...(size === null ? [] : [["Checkpoint's size", bytes(size)]]),
       ["Events, results, rejected", status ? `${number(status.events)}, ${number(status.results)}, ${number(status.rejected)}` : "–"],
-      ["Restarts", status?.restarts ?? "–"], ...(status?.error ? [["Error", status.error]] : []),
+      ["Restarts", status?.restarts ?? "–"],
+      ...(status?.retried_at ? [["Next attempt", clock(status.retried_at)]] : []),
+      ...(status?.error ? [["Error", status.error]] : []),
     ];
     if (this.facts.children.length !== facts.length * 2) {
       this.facts.replaceChildren(...facts.flatMap(([term]) => [make("dt", {}, term), make("dd")]));
