@@ -50,8 +50,14 @@ def _write(scratch: Path, content: bytes, mode: int | None, *, durable: bool) ->
             os.fsync(descriptor)
 
 
+def sync_tree(directory: Path) -> None:
+    """Return when a directory is on the disk with all that is in it."""
+    for path in [*directory.rglob("*"), directory, directory.parent]:
+        sync_directory(path)
+
+
 def sync_directory(directory: Path) -> None:
-    """Return when the names of the directory's files are on the disk."""
+    """Return when the names of the directory's files are on the disk. For a file: its content."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -16,6 +16,9 @@ from towpath.mesh.state import MeshState
 
 SITES = ("jfk", "cloud")
 
+DISK = "towpath.lab.power"
+"""A process that serves files of the mesh, and is none of it."""
+
 
 class WholeMesh(CommandLine):
     """A running mesh with a directory for users' code."""
@@ -36,10 +39,13 @@ class WholeMesh(CommandLine):
         """Addresses and credentials."""
         return MeshState.load(self.at)
 
-    def up(self, sites: Sequence[str]) -> None:
-        """Start everything, with links that can be cut. Return when every site is up."""
+    def up(self, sites: Sequence[str], each: str = "") -> None:
+        """Start everything, with links that can be cut. Return when every site is up.
+
+        `each` is configuration of each site.
+        """
         configuration = self.code.parent / "towpath.toml"
-        named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
+        named = "".join(f'[[sites]]\nname = "{site}"\n{each}' for site in sites)
         configuration.write_text(
             f'artefact_root = "{self.code}"\nemulate_links = true\nfaults.enabled = true\n{named}'
         )
@@ -55,7 +61,7 @@ class WholeMesh(CommandLine):
     def processes(self) -> list[str]:
         """Return the command lines of the processes that work in the mesh's directory."""
         lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
-        return [line for line in lines if str(self.home) in line]
+        return [line for line in lines if str(self.home) in line and DISK not in line]
 
     def deploy_example(self, name: str, replaced: Mapping[str, str] | None = None) -> None:
         """Deploy `examples/NAME.yaml`, with some of its words replaced, such as the job's name."""
@@ -77,11 +83,11 @@ class WholeMesh(CommandLine):
 
 
 @contextmanager
-def whole_mesh(directory: Path, sites: Sequence[str] = SITES) -> Iterator[WholeMesh]:
+def whole_mesh(directory: Path, sites: Sequence[str] = SITES, each: str = "") -> Iterator[WholeMesh]:
     """Start a mesh, and stop it at the end."""
     mesh = WholeMesh(directory)
     try:
-        mesh.up(sites)
+        mesh.up(sites, each)
         yield mesh
     finally:
         mesh.down()

@@ -151,7 +151,7 @@ class ResolvedInput(Model):
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
     numbering: int = Field(default=0, ge=0)
-    """How often the job was told to go on in a stream that gives its serial numbers to other events, since it
+    """Times that the job was told to go on in a stream that gives its serial numbers to other events, since it
     began again or lost its end. Ids of results must differ from those of the earlier events."""
 
     @property

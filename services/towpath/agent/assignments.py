@@ -21,7 +21,7 @@ import shutil
 import time
 from pathlib import Path
 
-from towpath.atomic_write import sync_directory, write_atomically
+from towpath.atomic_write import sync_directory, sync_tree, write_atomically
 from towpath.checkpoints.inventory import digest_of_inventory, inventory, is_transient
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Paused
@@ -116,9 +116,11 @@ class AssignmentStore:
             restored.unlink(missing_ok=True)
             if checkpoint.exists():
                 shutil.rmtree(checkpoint)
+            sync_tree(incoming)  # The source forgets it soon.
             write_atomically(restored, digest)
             incoming.rename(checkpoint)
         self.checkpoints.relocate(checkpoint)
+        sync_tree(checkpoint)
         return True
 
     def start_afresh(self, assignment: Assignment) -> None:
@@ -143,6 +145,8 @@ class AssignmentStore:
         serials = {e.name: carried.get(e.name, e.after_serial or 0) for e in assignment.inputs}
         before = [entry.name for entry in known.inputs]
         self.checkpoints.derive(self.checkpoint(known), checkpoint, before, serials)
+        if checkpoint.exists():
+            sync_tree(checkpoint)
         write_atomically(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -108,7 +109,7 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
         .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
     generation, placing = CODE_GENERATION[settings.spec.compilation], placed(settings.spec, java_options)
-    tuning = TUNING | generation | local_file_settings() | placing | spark_settings()
+    tuning = TUNING | generation | local_file_settings(durable=settings.durable) | placing | spark_settings()
     for key, value in tuning.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -137,6 +138,5 @@ def java_options_of(spec: EngineSpec, log_configuration: Path) -> str:
 
 def start_process(session: SparkSession) -> None:
     """Let the JVM start a process, as Spark does for each query. Blocks. Raises an error if it cannot."""
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
+    jvm: Any = session.sparkContext._jvm
     jvm.java.lang.Runtime.getRuntime().exec("true").waitFor()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.bus.connecting import Login
-from towpath.contracts.site import EngineSpec, Observation
+from towpath.contracts.site import Durability, EngineSpec, Observation
 from towpath.engines.spark.binder import is_cluster
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
@@ -28,6 +28,8 @@ class EngineSettings:
     directory: Path
     """The engine's own directory: scratch space, log configuration, the workers' credentials."""
     observation: Observation = field(default_factory=Observation)
+    durable: bool = False
+    """Checkpoints survive a power cut."""
     job: str | None = None
     """The one job of the engine. None for all jobs of the site that have no engine of their own."""
 
@@ -45,6 +47,7 @@ class EngineSettings:
             password=login.password,
             directory=directory if job is None else directory / "jobs" / job,
             observation=access.spec.observation,
+            durable=access.spec.durability is Durability.POWER_SAFE,
             job=job,
         )
 

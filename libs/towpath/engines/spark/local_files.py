@@ -2,7 +2,8 @@
 
 A micro-batch writes two or three small files. For each, Hadoop starts `chmod` twice, which is a sixth of the
 micro-batch's processor time and 30 ms of its duration. It also fails once Java is upgraded under a running
-engine, for then the engine can start no process. One class in Java leaves that out. Its source is in the
+engine, for then the engine can start no process. One class in Java leaves that out. At a power-safe site it
+also waits until a file is on the disk, which Hadoop never does. Its source is in the
 folder `java`, and the compiled class beside this file: those who run Towpath have a JRE only. `make jar`
 compiles it, for which a JDK must be there.
 """
@@ -23,9 +24,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of each file in the archive, so that equal classes make equal archives."""
 
 
-def local_file_settings() -> dict[str, str]:
-    """Return Spark's settings, for the driver and for executors."""
+def local_file_settings(*, durable: bool) -> dict[str, str]:
+    """Return Spark's settings, for the driver and for executors. `durable` files survive a power cut."""
     return {
+        "spark.hadoop.towpath.files.durable": str(durable).lower(),
         "spark.driver.extraClassPath": str(JAR),
         "spark.executor.extraClassPath": str(JAR),
         "spark.hadoop.fs.file.impl": _CLASS,
