@@ -34,6 +34,7 @@ PROMISES = {
     "traces": "One migration is one trace over all services, down to the micro-batches",
     "metrics": "Over HTTP they are at `/series`, and for Prometheus at `/metrics`",
     "scenarios": "Some scenarios plant a bug on purpose, which the checker must find",
+    "full disk": "site refuses events of devices: it acknowledges none, so devices keep them",
     "java upgrade": "an engine that can start no process any more is replaced, and its jobs go on",
     "page": "`towpath up` prints the address of a live page",
     "restricted": "Each user is restricted to its own subjects, and what is not listed is refused",

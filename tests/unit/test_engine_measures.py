@@ -22,7 +22,7 @@ from towpath.streams.publisher import Outgoing
 from towpath.streams.sink import StoredBatch
 
 AT = datetime(2026, 11, 22, 2, 39, 42, tzinfo=UTC).timestamp()
-AGENTS_AND_LATER = {"job.backlog", "job.checkpoint.size", "job.restarts"}
+AGENTS_AND_LATER = {"job.backlog", "job.retention_left", "job.checkpoint.size", "job.restarts"}
 """Metrics of jobs that the agent knows, not the engine."""
 
 

@@ -117,7 +117,7 @@ def commit(query: Query, batch: int) -> None:
 
 
 def serial_of(query: Query) -> int | None:
-    return query.status(JobState.RUNNING, 0, None).serials.get(INPUT)
+    return query.status(JobState.RUNNING).serials.get(INPUT)
 
 
 @pytest.mark.parametrize("how", ["stopped", "failed"])

@@ -60,7 +60,7 @@ def site(**settings: Any) -> dict[str, Any]:
         (site(mqtt_port=70000), "sites.0.mqtt_port", 70000, "less than or equal to 65535"),
         (site(durability="maybe"), "sites.0.durability", "maybe", "'fast' or 'power-safe'"),
         (site(durabilty="fast"), "sites.0.durabilty", "fast", sorted(SiteSpec.model_fields)),
-        (site(retention={"days": 3}), "sites.0.retention.days", 3, ["max_age_s", "max_bytes"]),
+        (site(retention={"days": 3}), "sites.0.retention.days", 3, ["max_age_s", "max_bytes", "total_bytes"]),
         (site(engine={"memory": "lots"}), "sites.0.engine.memory", "lots", "^[0-9]+[mg]$"),
         ({"sites": [{"name": "JFK"}]}, "sites.0.name", "JFK", "^[a-z][a-z0-9-]{0,47}$"),
         ({**site(), "hubport": 1}, "hubport", 1, sorted(MeshSpec.model_fields)),

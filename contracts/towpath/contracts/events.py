@@ -9,7 +9,7 @@ from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.job import JobState, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Event, Identifier, JobName, SiteName
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.contracts.site import SiteState
+from towpath.contracts.site import SiteState, StorageState
 
 _EVENT = f"{ROOT}.event"
 EVENTS_STREAM = "EVENTS"
@@ -145,6 +145,42 @@ class EventsNotKept(Event):
     """Events since the last such event."""
 
 
+class StorageChanged(Event):
+    """The disk of a site is fuller, or emptier, than a limit."""
+
+    subject = f"{_EVENT}.site.{{site}}.storage"
+    example = {"at": _AT, "site": "jfk", "state": "filling", "free_bytes": 6 * 10**9, "bytes": 32 * 10**9}
+
+    site: SiteName
+    state: StorageState
+    free_bytes: int
+    bytes: int
+    """Size of the disk."""
+
+
+class RetentionNear(Event):
+    """A stream will soon drop events that a job has still to read. The job would stop, with `EventsLost`.
+
+    Told again when the job has caught up and falls behind once more.
+    """
+
+    subject = f"{_EVENT}.job.{{job}}.retention"
+    example = {
+        "at": _AT,
+        "job": "hourly-jfk",
+        "site": "jfk",
+        "input": "jfk/departures/clean",
+        "left_s": 540.0,
+    }
+
+    job: JobName
+    site: SiteName
+    """Where the job runs."""
+    input: str
+    left_s: float
+    """Seconds until then, if everything goes on as it does."""
+
+
 class RegistryBehind(Event):
     """A site has a job under a later epoch than the registry knows: the registry came from an old copy.
 
@@ -199,6 +235,8 @@ EVENTS: tuple[type[Event], ...] = (
     SiteChanged,
     JobChanged,
     EventsNotKept,
+    RetentionNear,
+    StorageChanged,
     RegistryBehind,
     SecurityRefused,
 )

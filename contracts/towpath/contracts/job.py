@@ -151,8 +151,8 @@ class ResolvedInput(Model):
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
     numbering: int = Field(default=0, ge=0)
-    """Times that the job was told to go on in a stream that gives its serial numbers to other events, since it
-    began again or lost its end. Ids of results must differ from those of the earlier events."""
+    """Times that the job was told to go on in a stream that gives its serial numbers to other events,
+    because it began again or lost its end. Ids of results must differ from those of the earlier events."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

@@ -84,6 +84,12 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _gauge(
         "job.backlog", "{event}", EntityKind.JOB, "Serial numbers of all inputs that are not processed yet"
     ),
+    _gauge(
+        "job.retention_left",
+        "s",
+        EntityKind.JOB,
+        "Until an input drops events that the job has still to read; nothing while it has read all",
+    ),
     *_quantiles(
         "job.latency.end_to_end",
         EntityKind.JOB,

@@ -28,8 +28,23 @@ class Retention(Model):
     """Limits of a site's streams. The limit that is reached first counts."""
 
     max_bytes: int = Field(default=4 * 1024**3, gt=0)
+    """Of each stream."""
     max_age_s: float = Field(default=7 * 24 * 3600.0, ge=0)
-    """Seconds; 0 keeps events until `max_bytes` is reached."""
+    """Seconds; 0 keeps events until `max_bytes` is reached. It holds for results that wait for subscribers'
+    sessions, too."""
+    total_bytes: int | None = Field(default=None, gt=0)
+    """Room of all streams together, results for sessions included. If they would take more, each gets a share
+    in place of `max_bytes`. null: four fifths of the disk."""
+
+
+class StorageState(StrEnum):
+    """Room on the disk of a site."""
+
+    OK = "ok"
+    FILLING = "filling"
+    """More than 80 % are taken."""
+    FULL = "full"
+    """More than 95 % are taken: the site acknowledges no events of devices until there is room again."""
 
 
 class Observation(Model):
@@ -299,4 +314,4 @@ class SiteStatus(Message):
     processes: list[ProcessStatus] = []
     jobs: list[JobStatus] = []
     error: str | None = None
-    """Why the site is not up, when it knows."""
+    """Why the site is not up, or does not work fully, when it knows."""

@@ -40,8 +40,14 @@ class StreamView:
     """Messages of its origin that a mirror does not have yet."""
     is_fed: bool = False
     """True for a mirror that has heard from its origin just now."""
+    first_stored_at: str = ""
+    """Time at which the oldest message was stored first, as its server writes it."""
     last_stored_at: str = ""
-    """Time at which the newest message was stored first, as its server writes it."""
+    """The same of the newest."""
+    max_bytes: int = -1
+    """Bytes that it may keep; -1 for no limit."""
+    max_age_s: float = 0.0
+    """Seconds that it keeps a message; 0 for no limit."""
     republishes_to: str = ""
     """Subject of the messages that it republishes."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +81,10 @@ class StreamView:
             size=state.get("bytes", 0),
             lag=mirror.get("lag", 0),
             is_fed=0 <= mirror.get("active", -1) < FED_WITHIN_NS,
+            first_stored_at=state.get("first_ts", ""),
             last_stored_at=state.get("last_ts", ""),
+            max_bytes=config.get("max_bytes", -1),
+            max_age_s=config.get("max_age", 0) / 1e9,
             republishes_to=(config.get("republish") or {}).get("dest", ""),
             metadata=config.get("metadata") or {},
         )

@@ -5,7 +5,7 @@ All functions are idempotent: an agent calls them again after every restart.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nats.aio.client import Client
@@ -31,6 +31,9 @@ from towpath.streams.pages import last_serial, newest_before
 from towpath.streams.stream_view import StreamView, stream_view
 
 REQUEST_S = 10.0
+
+NO_EVENT_BYTES = 1
+"""No event is so small: the MQTT side gives each a header."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class SiteStreams:
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
         self.mirrors = Mirrors(self)
+        self._shares: dict[str, int] = {}
+        """Stream → bytes that it may keep, where the site's disk allows less than its retention."""
 
     async def ensure_in(self) -> None:
         """Make the stream that keeps the events of devices, if it does not exist.
@@ -94,6 +99,8 @@ class SiteStreams:
             subjects=[results],
             storage=StorageType.FILE,
             retention=RetentionPolicy.INTEREST,
+            max_bytes=self._shares.get(data_plane.MQTT_STREAM, self.retention.max_bytes),
+            max_age=self.retention.max_age_s,
             subject_transform=SubjectTransform(src=results, dest=f"{data_plane.MQTT_STORE}>"),
         )
         try:
@@ -102,6 +109,8 @@ class SiteStreams:
             await self.jetstream.add_stream(wanted)
             return
         if found.subjects == wanted.subjects:
+            limits = {"max_bytes": wanted.max_bytes, "max_age": wanted.max_age}
+            await self.jetstream.update_stream(replace(found, **limits))
             return
         changed = replace(found, subject_transform=wanted.subject_transform)
         await self.jetstream.update_stream(replace(changed, subjects=[f"{data_plane.MQTT_STORE}>", results]))
@@ -111,6 +120,21 @@ class SiteStreams:
                 dest = data_plane.MQTT_DELIVERY + there.dest.removeprefix(data_plane.MQTT_STORE)
                 await self.jetstream.update_stream(replace(config, republish=replace(there, dest=dest)))
         await self.jetstream.update_stream(replace(changed, subjects=[results]))
+
+    async def limit(self, shares: dict[str, int], views: Mapping[str, StreamView]) -> None:
+        """Let streams keep as many bytes as their share says. `views` tell how many they keep now."""
+        self._shares = shares
+        for name, most in shares.items():
+            if views[name].max_bytes != most:
+                config = (await self.jetstream.stream_info(name)).config
+                await self.jetstream.update_stream(replace(config, max_bytes=most))
+
+    async def admit_devices(self, *, admitted: bool) -> None:
+        """Let IN take events, or refuse them all. A refused event is not acknowledged to its device."""
+        config = (await self.jetstream.stream_info(data_plane.IN_STREAM)).config
+        largest = -1 if admitted else NO_EVENT_BYTES
+        if (config.max_msg_size or -1) != largest:
+            await self.jetstream.update_stream(replace(config, max_msg_size=largest))
 
     async def set_epoch(
         self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
@@ -286,7 +310,7 @@ class SiteStreams:
             name=name,
             subjects=subjects,
             storage=StorageType.FILE,
-            max_bytes=self.retention.max_bytes,
+            max_bytes=self._shares.get(name, self.retention.max_bytes),
             max_age=self.retention.max_age_s,
             duplicate_window=_window(self.retention) if subjects else 0,
             allow_direct=True,

@@ -30,6 +30,7 @@ from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
+from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
@@ -115,7 +116,10 @@ async def run(settings: AgentSettings) -> None:
             await roles.recover()
             handlers = AgentHandlers(jobs, reception)
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
-            heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
+            storage = Storage(jobs, settings.home.nats(settings.site), bus.publish)
+            heartbeat = Heartbeat(
+                bus, settings.access, jobs, supervisor, settings.binder, containment, storage
+            )
             restart = partial(supervisor.restart, server.name)
             health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
             tidying = artefacts.watch(jobs.assignments.values)
@@ -123,7 +127,16 @@ async def run(settings: AgentSettings) -> None:
             bridge = (settings.binder.mirror(), settings.binder.publish())
             signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
             mirroring = mirror_watch.watch(streams.mirrors, jobs.assignments.values)
-            watched = (jobs.keep(), mirroring, *signs, health.watch(), tidying, *metering, *bridge)
+            watched = (
+                jobs.keep(),
+                mirroring,
+                storage.watch(),
+                *signs,
+                health.watch(),
+                tidying,
+                *metering,
+                *bridge,
+            )
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()

@@ -9,6 +9,7 @@ import nats.errors
 
 from towpath.agent.containment import Containment
 from towpath.agent.jobs import Jobs
+from towpath.agent.storage import Storage
 from towpath.brokers.binder import BrokerBinder
 from towpath.bus import Bus
 from towpath.contracts.site import EngineStart, ProcessStatus, SiteState, SiteStatus
@@ -36,6 +37,7 @@ class Heartbeat:
         supervisor: Supervisor,
         broker: BrokerBinder,
         containment: Containment,
+        storage: Storage,
     ) -> None:
         self.bus = bus
         self.site = access.spec.name
@@ -44,6 +46,7 @@ class Heartbeat:
         self.supervisor = supervisor
         self.broker = broker
         self.containment = containment
+        self.storage = storage
         self._processes: list[ProcessStatus] = []
         self._uncontained: str | None = None
         """Reason why no process could be restarted."""
@@ -80,7 +83,7 @@ class Heartbeat:
 
     def _trouble(self) -> str | None:
         """Return the reason why a site that is up does not work fully."""
-        return self._uncontained or self.broker.trouble()
+        return self._uncontained or self.broker.trouble() or self.storage.trouble()
 
     def _not_ready(self) -> str | None:
         """Return the reason why the site cannot run jobs. An engine that starts for one is no reason."""

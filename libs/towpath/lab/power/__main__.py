@@ -149,7 +149,7 @@ class FileSystem(mfusepy.Operations):
         return 0
 
     def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
-        os.utime(self._path(path), ns=times)
+        os.utime(self._path(path), ns=times or (time.time_ns(), time.time_ns()))
         return 0
 
 

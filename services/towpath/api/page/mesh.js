@@ -108,7 +108,9 @@ function siteOf(model, name) {
   const cores = [...model.values].filter(([key]) => key.startsWith(`${name}/process:`) && key.endsWith("/process.cpu.utilization"))
     .reduce((sum, [, value]) => sum + value[1], 0);
   const used = `${bytes(memory * 1e6)}${cores ? `, ${number(cores)} cores` : ""}`;
-  return { name, tone: tone(site.state), note: site.state === "up" ? used : `${site.state}${site.error ? `: ${site.error}` : ""}`.slice(0, 60) };
+  const state = site.state === "up" ? "" : site.state;
+  const note = [state, site.error].filter(Boolean).join(": ").slice(0, 60) || used;
+  return { name, tone: state || !site.error ? tone(site.state) : "warn", note };
 }
 
 function linkOf(model, site) {

@@ -58,6 +58,9 @@ export function sentence(subject, body) {
   }
   if (kind === "operation" && what === "step") return `${body.job}: ${body.step} ${body.phase}`;
   if (kind === "operation") return `${body.kind} ${body.job}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
+  if (kind === "job" && what === "retention") return `${body.input} drops in ${duration(body.left_s)} what ${body.job} has to read`;
+  if (kind === "site" && what === "storage") return `disk of ${body.site}: ${body.state}, ${bytes(body.free_bytes)} free`;
+  if (kind === "site" && what === "not-kept") return `${body.site} has not kept ${body.events} events`;
   if (kind === "job") return `${body.job} at ${body.site}: ${body.state}${body.error ? `: ${body.error}` : ""}`;
   if (kind === "site") return `site ${body.site}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
   if (kind === "fault") return `fault rule ${body.rule}: ${what}`;

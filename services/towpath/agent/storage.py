@@ -1,0 +1,134 @@
+"""Keep the site's streams within its disk, tell before it is full, and before retention reaches a job.
+
+The streams share a budget: each may keep what the site's retention says, or its share if that is less. The
+disk fills all the same when others use it, or checkpoints grow. Then events of devices are refused in time,
+because jobs and commands need room to go on. A device that gets no acknowledgement keeps its event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from nats.errors import Error as NatsError
+
+from towpath.agent.jobs import Jobs
+from towpath.agent.stream_figures import streams_at
+from towpath.contracts.data_plane import local_stream
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.events import RetentionNear, StorageChanged
+from towpath.contracts.message import Event, now
+from towpath.contracts.site import StorageState
+from towpath.streams.retention import divided, time_left_s
+from towpath.streams.stream_view import StreamView
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+
+BUDGET = 0.8
+"""Share of the disk that streams may take, unless the site says otherwise."""
+
+FILLING, FULL = 0.80, 0.95
+"""Taken shares of the disk at which it is told, and at which events are refused."""
+
+SLACK = 0.02
+"""The disk must be emptier by so much until it counts as such: states must not change with every look."""
+
+NEAR_SHARE, NEAR_S = 0.1, 3600.0
+"""It is told when a job has less than this share of the retention left, or this time if that is less."""
+
+Usage = Callable[[Path], tuple[int, int, int]]
+"""Returns size, taken and free bytes of a directory's disk."""
+
+
+class Storage:
+    """Watches the disk and the streams of one site."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        directory: Path,
+        publish: Callable[[Event], Awaitable[None]],
+        usage: Usage = shutil.disk_usage,
+    ) -> None:
+        """`directory` is where the site's server stores."""
+        self._jobs = jobs
+        self._streams = jobs.streams
+        self._directory = directory
+        self._publish = publish
+        self._usage = usage
+        self._state = StorageState.OK
+        self._near: set[tuple[str, str]] = set()
+        """Job and input for which it was told that retention is near."""
+        self._budget = self._streams.retention.total_bytes or int(BUDGET * usage(directory)[0])
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the disk, for people."""
+        if self._state is StorageState.OK:
+            return None
+        size, _, free = self._usage(self._directory)
+        refused = ", events of devices are refused" if self._state is StorageState.FULL else ""
+        return f"the disk is {1 - free / size:.0%} full{refused}"
+
+    async def watch(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except (TowpathError, NatsError, OSError, TimeoutError) as error:
+                log.warning("the site's storage cannot be looked at: %s", error)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once, and act."""
+        await self._look_at_disk()
+        views = await streams_at(self._streams.connection, self._streams.site)
+        await self._streams.limit(self._shares(views), views)
+        await self._look_at_jobs(views)
+
+    def _shares(self, views: dict[str, StreamView]) -> dict[str, int]:
+        """Return the bytes of each stream that has a limit of its own."""
+        limited = [name for name, view in views.items() if view.max_bytes > 0]
+        return divided(self._budget, dict.fromkeys(limited, self._streams.retention.max_bytes))
+
+    async def _look_at_disk(self) -> None:
+        size, _, free = await asyncio.to_thread(self._usage, self._directory)
+        state = _state(self._state, 1 - free / size)
+        # Each time, because a repetition of `ensure_in` admits them.
+        await self._streams.admit_devices(admitted=state is not StorageState.FULL)
+        if state is not self._state:
+            self._state = state
+            log.warning("the disk is %s: %d of %d bytes are free", state, free, size)
+            event = StorageChanged(site=self._streams.site, state=state, free_bytes=free, bytes=size)
+            await self._publish(event)
+
+    async def _look_at_jobs(self, views: dict[str, StreamView]) -> None:
+        for assignment in list(self._jobs.assignments.values()):
+            job, position = assignment.spec.name, await asyncio.to_thread(self._jobs.position, assignment)
+            for entry in assignment.inputs:
+                view = views.get(local_stream(self._streams.site, entry.site, entry.stream))
+                left_s = None if view is None else time_left_s(view, position.get(entry.name, 0), now())
+                if left_s is None or view is None:
+                    self._near.discard((job, entry.name))
+                elif left_s < _near_s(view) and (job, entry.name) not in self._near:
+                    self._near.add((job, entry.name))
+                    log.warning("%s drops in %.0f s what %s has still to read", entry.name, left_s, job)
+                    site = self._streams.site
+                    await self._publish(RetentionNear(job=job, site=site, input=entry.name, left_s=left_s))
+
+
+def _near_s(stream: StreamView) -> float:
+    return min(NEAR_S, NEAR_SHARE * stream.max_age_s) if stream.max_age_s > 0 else NEAR_S
+
+
+def _state(before: StorageState, taken: float) -> StorageState:
+    """Return the state of a disk of which a share is taken."""
+    for state, limit in ((StorageState.FULL, FULL), (StorageState.FILLING, FILLING)):
+        stays = before in (state, StorageState.FULL)
+        if taken > limit - (SLACK if stays else 0):
+            return state
+    return StorageState.OK
