@@ -19,6 +19,7 @@ from towpath.contracts.scenario_expectations import Expectations
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
 from towpath.contracts.scenario_nodes import NodeStep
 from towpath.contracts.scenario_strikes import Interception, Strike
+from towpath.contracts.site import Durability
 
 ScenarioName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 """It becomes part of paths and of the names of devices."""
@@ -30,6 +31,8 @@ class ScenarioMesh(Model):
     sites: list[SiteName] = Field(default=["jfk", "cloud"], min_length=1)
     emulate_links: bool = True
     """For rules whose target is a link."""
+    durability: Durability = Durability.FAST
+    """Of all sites."""
     jobs: list[JobName] = []
     """Jobs that run there already. They may be looked at, moved and changed, as far as that can be put back
     in the end; they are neither judged nor removed."""

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from towpath.agent import mirror_watch
+from towpath.agent import mirror_watch, sessions
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
@@ -131,6 +131,7 @@ async def run(settings: AgentSettings) -> None:
                 jobs.keep(),
                 mirroring,
                 storage.watch(),
+                sessions.watch(streams),
                 *signs,
                 health.watch(),
                 tidying,

@@ -11,7 +11,7 @@ from towpath.contracts.scenario import LagProbe, Migration, Phases, Scenario, Sc
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
-from towpath.lab.drill.matrix import BROKERS, RECOVERED_WITHIN_S, Cell, FaultName
+from towpath.lab.drill.matrix import BROKERS, USUAL, Cell, Conditions, FaultName
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
@@ -25,8 +25,6 @@ does not wait until the job has caught up with an outage: it is judged by how so
 
 CAUGHT_UP_WITHIN_S = 180.0
 
-OUTAGE_S = 10.0
-"""Seconds for which a fault lasts that is not over at once."""
 
 BROKER_PAUSE_S = 9.0
 """Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
@@ -40,8 +38,8 @@ STATELESS_EVERY = 3
 """Every Nth cell moves a stateless job, if the strategy moves any kind."""
 
 
-def scenario_of(cell: Cell, recovered_within_s: float = RECOVERED_WITHIN_S) -> Scenario:
-    """Return the scenario of a cell. It is the same in every drill."""
+def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
+    """Return the scenario of a cell. It is the same in every drill under these conditions."""
     workload = workload_of(cell)
     job = StandardJob(
         name=workload,
@@ -55,15 +53,15 @@ def scenario_of(cell: Cell, recovered_within_s: float = RECOVERED_WITHIN_S) -> S
     return Scenario(
         name=cell.scenario,
         description=f"A job migrates, and one step meets a fault: {cell.name}.",
-        mesh=ScenarioMesh(sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE]),
+        mesh=ScenarioMesh(sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE], durability=conditions.durability),
         jobs=[job],
         load=[LOAD],
         steady_state=[LagProbe(job=job.name, at_most_events=CAUGHT_UP)],
         phases=Phases(before_s=0, during_s=0, after_s=CAUGHT_UP_WITHIN_S, steady_s=0),
-        timeline=[_harm(cell, job.name), Step(at=MIGRATE_AT_S, migrate=move)],
+        timeline=[_harm(cell, job.name, conditions.outage_s), Step(at=MIGRATE_AT_S, migrate=move)],
         expect=Expectations(
             recovers_within_s=None,
-            results_again_within_s=recovered_within_s,
+            results_again_within_s=conditions.recovered_within_s,
             in_order=workload == "cleaned",
             # For a moment a broker with a full disk acknowledges events that it can no longer write. They
             # never were in the job's input, so no strategy can lose them.
@@ -103,20 +101,20 @@ def process_of(cell: Cell) -> str:
     return f"{sites[role]}-{part}" if role in sites else cell.actor
 
 
-def _harm(cell: Cell, job: str) -> Step:
+def _harm(cell: Cell, job: str, outage_s: float) -> Step:
     """Return the step that does the harm."""
     process, kind = process_of(cell), TargetKind.PROCESS
     match cell.fault:
         case FaultName.KILL:
             strike = Strike(target=kind, name=process, fault="kill", parameters={"alone": True})
         case FaultName.STOP:
-            for_s = BROKER_PAUSE_S if cell.actor in BROKERS else OUTAGE_S
+            for_s = min(BROKER_PAUSE_S, outage_s) if cell.actor in BROKERS else outage_s
             strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
         case FaultName.CUT:
             site = process.partition("-")[0]
-            strike = Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=OUTAGE_S)
+            strike = Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=outage_s)
         case FaultName.DISK_FULL:
-            strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=OUTAGE_S)
+            strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
         case FaultName.LOSE_REPLY:
             return _intercepted(cell, job, Meddling.LOSE_REPLY)
         case FaultName.TWICE:

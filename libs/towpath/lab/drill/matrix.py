@@ -11,11 +11,28 @@ from typing import Any
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import Durability
 from towpath.protocols.step import Actor, Step
 from towpath.protocols.table import Strategy, strategies
 
 RECOVERED_WITHIN_S = 30.0
 """Seconds after the fault's end within which results must flow again, by default."""
+
+
+OUTAGE_S = 10.0
+"""Seconds for which a fault lasts that is not over at once, by default."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all cells of a drill have in common."""
+
+    recovered_within_s: float = RECOVERED_WITHIN_S
+    outage_s: float = OUTAGE_S
+    durability: Durability = Durability.FAST
+
+
+USUAL = Conditions()
 
 
 class FaultName(StrEnum):
@@ -24,11 +41,11 @@ class FaultName(StrEnum):
     KILL = "kill"
     """SIGKILL to the process alone, as the kernel does when memory is short."""
     STOP = "stop"
-    """SIGSTOP for ten seconds, then SIGCONT: to an engine with its JVM and its workers."""
+    """SIGSTOP for some seconds, then SIGCONT: to an engine with its JVM and its workers."""
     CUT = "cut"
-    """Nothing passes between the site and the hub for ten seconds, and no connection is closed."""
+    """Nothing passes between the site and the hub for some seconds, and no connection is closed."""
     DISK_FULL = "disk-full"
-    """For ten seconds no file of the process can be written, also if it is restarted meanwhile."""
+    """For some seconds no file of the process can be written, also if it is restarted meanwhile."""
     LOSE_REPLY = "lose-reply"
     """The step is carried out and answered, and the coordinator dies without having read the answer."""
     TWICE = "twice"

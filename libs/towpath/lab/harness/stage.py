@@ -16,7 +16,15 @@ from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
-from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec, SiteState, SiteStatus
+from towpath.contracts.site import (
+    Durability,
+    EngineSpec,
+    FaultSettings,
+    MeshSpec,
+    SiteSpec,
+    SiteState,
+    SiteStatus,
+)
 from towpath.mesh import lifecycle
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -148,9 +156,11 @@ def _trouble(site: SiteStatus) -> str:
     return f"{site.site} is {site.state}" + (f": {site.error}" if site.error else "")
 
 
-def small_mesh(names: Sequence[str], *, emulate_links: bool = True) -> MeshSpec:
+def small_mesh(
+    names: Sequence[str], *, emulate_links: bool = True, durability: Durability = Durability.FAST
+) -> MeshSpec:
     """Return a mesh of sites with small engines and these names. It admits fault rules."""
-    sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
+    sites = [SiteSpec(name=name, engine=ENGINE, durability=durability) for name in names]
     return MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
+from towpath.contracts.site import Durability
 from towpath.lab.harness.load import chance
 from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
 from towpath.lab.scenarios.playing import Play, play_on
@@ -71,7 +72,12 @@ def together(names: Sequence[str]) -> ScenarioMesh:
             allowed=f"`towpath fog run {emulated}`",
         )
     sites = list(dict.fromkeys(site for need in needs for site in need.sites))
-    return ScenarioMesh(sites=sites, emulate_links=any(need.emulate_links for need in needs))
+    is_safe = any(need.durability is Durability.POWER_SAFE for need in needs)
+    return ScenarioMesh(
+        sites=sites,
+        emulate_links=any(need.emulate_links for need in needs),
+        durability=Durability.POWER_SAFE if is_safe else Durability.FAST,
+    )
 
 
 def chosen_scenarios(given: str | None) -> list[str]:

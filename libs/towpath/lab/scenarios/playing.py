@@ -11,6 +11,7 @@ from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
+from towpath.contracts.site import Durability
 from towpath.contracts.topology import Topology
 from towpath.lab.emulation.bringing_up import (
     DEFAULT_TAG,
@@ -74,7 +75,7 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
             yield up
         return
     if running is None:
-        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)
+        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links, durability=needs.durability)
         async with stage(own, spec) as up:
             yield up
         return
@@ -139,6 +140,18 @@ def check_mesh(needs: ScenarioMesh, up: Stage) -> None:
                 field="mesh.sites",
                 value=site,
                 allowed=known,
+            )
+    for site in needs.sites:
+        if (
+            needs.durability is Durability.POWER_SAFE
+            and up.mesh.site(site).spec.durability is Durability.FAST
+        ):
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"{site} is not power-safe",
+                field="mesh.durability",
+                value=needs.durability,
+                allowed="a mesh whose sites are",
             )
     if needs.emulate_links and not up.mesh.spec.emulate_links:
         raise TowpathError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from towpath.contracts.data_plane import MQTT_DELIVERY
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.mesh.names import SERVER_QUESTIONS
@@ -33,6 +34,7 @@ AGENT = register(
                 Echo.wildcard(),
                 f"{ROOT}.engine.{site}.>",
                 *results_of(site),
+                f"{MQTT_DELIVERY}>",
                 *own_jetstream(site),
                 *SERVER_QUESTIONS,
             ],

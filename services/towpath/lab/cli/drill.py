@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.output import print_rich, say
+from towpath.contracts.site import Durability
 from towpath.lab.cli.showing import play_all, write_report
-from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, Cell, sample, select
+from towpath.lab.drill.matrix import OUTAGE_S, RECOVERED_WITHIN_S, Cell, Conditions, sample, select
 
 if TYPE_CHECKING:
     from towpath.lab.scenarios.campaign_report import CampaignReport
@@ -32,6 +33,13 @@ def drill(
         float,
         typer.Option("--recovered-within", min=1, metavar="S", help="Results must flow again so soon."),
     ] = RECOVERED_WITHIN_S,
+    outage_s: Annotated[
+        float,
+        typer.Option(
+            "--outage", min=1, max=600, metavar="S", help="A pause, cut or full disk lasts so long."
+        ),
+    ] = OUTAGE_S,
+    durability: Annotated[Durability, typer.Option(help="Of all sites.")] = Durability.FAST,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     output: Annotated[
         Path, typer.Option(help="Where the mesh, its logs, and scenario and journal of each cell go.")
@@ -54,7 +62,8 @@ def drill(
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.drill.table import matrix_table
 
-    report = asyncio.run(_run(cells, seed, recovered_within_s, output, json_file))
+    conditions = Conditions(recovered_within_s, outage_s, durability)
+    report = asyncio.run(_run(cells, seed, conditions, output, json_file))
     print_rich(matrix_table(report))
     if not report.passed:
         raise typer.Exit(1)
@@ -67,7 +76,7 @@ def _list(cells: list[Cell]) -> None:
 
 
 async def _run(
-    cells: list[Cell], seed: int, recovered_within_s: float, output: Path, json_file: Path | None
+    cells: list[Cell], seed: int, conditions: Conditions, output: Path, json_file: Path | None
 ) -> CampaignReport:
     from towpath.lab.drill.table import cell_line
     from towpath.lab.scenarios.campaign import Campaign, PlannedRun
@@ -77,12 +86,12 @@ async def _run(
         if json_file is not None:
             write_report(json_file, report)
 
-    planned = [PlannedRun(str(path), 0) for path in _written(cells, recovered_within_s, output / "cells")]
+    planned = [PlannedRun(str(path), 0) for path in _written(cells, conditions, output / "cells")]
     report = CampaignReport(seed=seed, planned=len(planned))
     return await play_all(Campaign(planned, output), report, line=cell_line, write=write)
 
 
-def _written(cells: list[Cell], recovered_within_s: float, directory: Path) -> Iterator[Path]:
+def _written(cells: list[Cell], conditions: Conditions, directory: Path) -> Iterator[Path]:
     """Write the scenario of each cell to a file, so that it can be repeated alone."""
     from towpath.lab.drill.cell_scenario import scenario_of
     from towpath.lab.scenarios.reading import to_yaml
@@ -90,5 +99,5 @@ def _written(cells: list[Cell], recovered_within_s: float, directory: Path) -> I
     directory.mkdir(parents=True, exist_ok=True)
     for cell in cells:
         path = directory / f"{cell.scenario}.yaml"
-        path.write_text(to_yaml(scenario_of(cell, recovered_within_s)), encoding="utf-8")
+        path.write_text(to_yaml(scenario_of(cell, conditions)), encoding="utf-8")
         yield path
