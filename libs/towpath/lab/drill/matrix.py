@@ -25,7 +25,7 @@ OUTAGE_S = 10.0
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all cells of a drill have in common."""
+    """The same for all cells of a drill."""
 
     recovered_within_s: float = RECOVERED_WITHIN_S
     outage_s: float = OUTAGE_S
