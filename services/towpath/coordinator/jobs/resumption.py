@@ -7,6 +7,7 @@ from datetime import datetime
 
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind, ResumeFrom
+from towpath.contracts.data_plane import local_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, JobStatus, ResolvedInput
 from towpath.contracts.site_commands import ReportProgress
@@ -15,7 +16,7 @@ from towpath.operators.kind import keeps_state
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.streams.failures import EventsRenumbered, failure_in
 from towpath.streams.pages import serial_before
-from towpath.streams.stream_view import stream_view
+from towpath.streams.stream_view import StreamView, stream_view
 
 ANSWER_S = 5.0
 
@@ -32,18 +33,18 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
         await situation.sites.check_up(entry.site, "inputs")
     progress = ReportProgress(site=before.site, operation=command.id, job=command.job)
     status = await situation.bus.request(progress, deadline_s=ANSWER_S)
-    begins = {entry.name: await _beginning(situation.bus, entry, command.start) for entry in inputs}
-    is_renumbered = _is_renumbered(status)
-    if not is_renumbered:
-        _check_goes_forward(begins, status)
+    begins: dict[str, int] = {}
+    renumbered: set[str] = set()
+    for entry in inputs:
+        stream = await _stream(situation.bus, entry)
+        begins[entry.name] = await _beginning(situation.bus, entry, stream, command.start)
+        if _is_renumbered(entry, before.site, stream, status):
+            renumbered.add(entry.name)
+        else:
+            _check_goes_forward(entry.name, begins[entry.name], status)
+    inputs_after = [_renumbered(i) if i.name in renumbered else i for i in before.inputs]
     after = before.at_epoch(before.next_epoch()).model_copy(
-        update={
-            "generation": before.generation + 1,
-            "inputs": [
-                _with_numbers(entry) if is_renumbered and entry.name in begins else entry
-                for entry in before.inputs
-            ],
-        }
+        update={"generation": before.generation + 1, "inputs": inputs_after}
     )
     return record_of(
         command,
@@ -79,20 +80,26 @@ def _inputs(before: JobEntry, wanted: Sequence[str]) -> list[ResolvedInput]:
     return [known[name] for name in dict.fromkeys(wanted)] or list(known.values())
 
 
-async def _beginning(bus: Bus, entry: ResolvedInput, start: str | int | datetime) -> int:
-    """Return the serial number after which a job reads on in an input."""
+async def _stream(bus: Bus, entry: ResolvedInput) -> StreamView:
+    """Return the stream of an input as it is at its own site."""
     try:
-        view = await stream_view(bus.connection, entry.site, entry.stream, timeout_s=ANSWER_S)
-        if view is None:
-            raise TowpathError(ErrorCode.UNKNOWN_TOPIC, "there is no such stream now", value=entry.name)
-        oldest, newest = view.first - 1, view.last
-        if isinstance(start, datetime):
-            found = await serial_before(bus.connection, entry.site, entry.stream, start)
-            return newest if found is None else found
+        stream = await stream_view(bus.connection, entry.site, entry.stream, timeout_s=ANSWER_S)
     except TimeoutError as error:
-        raise TowpathError(
-            ErrorCode.UNREACHABLE, f"{entry.site} does not answer", field="inputs", value=entry.name
-        ) from error
+        raise _no_answer(entry) from error
+    if stream is None:
+        raise TowpathError(ErrorCode.UNKNOWN_TOPIC, "there is no such stream now", value=entry.name)
+    return stream
+
+
+async def _beginning(bus: Bus, entry: ResolvedInput, stream: StreamView, start: str | int | datetime) -> int:
+    """Return the serial number after which a job reads on in an input."""
+    oldest, newest = stream.first - 1, stream.last
+    if isinstance(start, datetime):
+        try:
+            found = await serial_before(bus.connection, entry.site, entry.stream, start)
+        except TimeoutError as error:
+            raise _no_answer(entry) from error
+        return newest if found is None else found
     if isinstance(start, int):
         if not oldest <= start <= newest:
             raise TowpathError(
@@ -106,26 +113,34 @@ async def _beginning(bus: Bus, entry: ResolvedInput, start: str | int | datetime
     return oldest if start == "earliest" else newest
 
 
-def _is_renumbered(status: JobStatus) -> bool:
+def _no_answer(entry: ResolvedInput) -> TowpathError:
+    return TowpathError(
+        ErrorCode.UNREACHABLE, f"{entry.site} does not answer", field="inputs", value=entry.name
+    )
+
+
+def _is_renumbered(entry: ResolvedInput, here: str, stream: StreamView, status: JobStatus) -> bool:
+    """Tell if a stream gives its serial numbers to other events: the job said so, or it ends too early."""
     failure = failure_in(status.error or "")
-    return status.state is JobState.FAILED and failure is not None and failure.kind is EventsRenumbered
+    if status.state is not JobState.FAILED or failure is None or failure.kind is not EventsRenumbered:
+        return False
+    name = local_stream(here, entry.site, entry.stream)
+    return f"processed {name} up to" in failure.text or stream.last < status.serials.get(entry.name, 0)
 
 
-def _check_goes_forward(begins: dict[str, int], status: JobStatus) -> None:
+def _check_goes_forward(name: str, begin: int, status: JobStatus) -> None:
     """Raise `TowpathError` (not allowed) if the job would process events twice."""
-    for name, begin in begins.items():
-        processed = status.serials.get(name, 0)
-        if begin < processed:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                f"{status.job} has processed {name} up to serial {processed}; going back would count events"
-                " twice",
-                field="start",
-                value=begin,
-                allowed=f"{processed} or later; a new job may begin earlier",
-            )
+    processed = status.serials.get(name, 0)
+    if begin < processed:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{name} is processed up to serial {processed}; going back would count events twice",
+            field="start",
+            value=begin,
+            allowed=f"{processed} or later; a new job may begin earlier",
+        )
 
 
-def _with_numbers(entry: ResolvedInput) -> ResolvedInput:
+def _renumbered(entry: ResolvedInput) -> ResolvedInput:
     """Return the input of a stream that gives its serial numbers to other events."""
     return entry.model_copy(update={"numbering": entry.numbering + 1})
