@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.streams.retention import divided, time_left_s
+from towpath.streams.retention import Margin, divided, margin
 from towpath.streams.stream_view import StreamView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -62,4 +62,10 @@ def stream(first: int, last: int, span_s: float, **limits: float) -> StreamView:
 def test_time_left_when_a_job_is_behind_then_is_until_the_first_limit_reaches_its_next_event(
     position: int, limits: dict[str, float], left: float | None
 ) -> None:
-    assert time_left_s(stream(101, 200, 99.0, **limits), position, NOW) == pytest.approx(left)
+    found = margin(stream(101, 200, 99.0, **limits), position, NOW)
+    assert (found and found.left_s) == pytest.approx(left)
+
+
+def test_margin_when_bytes_are_the_first_limit_then_says_how_long_they_last() -> None:
+    found = margin(stream(101, 200, 99.0, max_bytes=20_000, max_age_s=3600.0), 200 - 1, NOW)
+    assert found == Margin(pytest.approx((20_000 - 100) / (10_000 / 99)), pytest.approx(198))  # type: ignore[arg-type]

@@ -250,6 +250,9 @@ class JobStatus(Model):
     """Number of the newest committed micro-batch."""
     serials: dict[str, int] = {}
     """Input → newest serial number processed and committed."""
+    stored_at: dict[str, str] = {}
+    """Input → when its stream stored that event, as its server writes it. Only where the job's checkpoint was
+    asked for."""
     events: int = 0
     """Events read since the query started here."""
     events_per_s: float = 0.0

@@ -172,10 +172,10 @@ class Bus:
     ) -> None:
         """Answer commands of `kind`. `fixed` are subject fields, for example `site="jfk"`.
 
-        Commands run concurrently, each in a task. A handler that changes something for good asks
-        `check_in_time` just before. A handler raises `TowpathError` to refuse, and the sender
-        gets it as a structured reply. If the command went to a service, a `CommandRefused` event also tells
-        those who did not wait for the reply. A command under a subject that is not its own is dropped, with a
+        Commands run concurrently, each in a task. A handler that changes something for good calls
+        `check_in_time` just before. It raises `TowpathError` to refuse, and the sender gets it as a
+        structured reply. If the command went to a service, a `CommandRefused` event also tells those who did
+        not wait for the reply. A command under a subject that is not its own is dropped, with a
         `SecurityRefused` event.
         """
 

@@ -67,6 +67,10 @@ class CheckpointFormat(ABC):
         `inputs` are the job's input names in the order of its assignment.
         """
 
+    def committed_times(self, checkpoint: Path, inputs: Sequence[str]) -> dict[str, str]:
+        """Return input → when the stream stored the last event that is processed, as far as it is known."""
+        return {}
+
     def inventory(self, checkpoint: Path) -> dict[str, str]:
         """Return relative path → digest of each file that a copy at another site needs.
 

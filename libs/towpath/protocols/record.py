@@ -140,7 +140,9 @@ class OperationRecord(Model):
     keeps_state: bool = False
     """An update begins a generation whose state comes from the generation before."""
     resumes: dict[str, int] = {}
-    """Input → serial number after which an update lets the job go on, whatever it has processed."""
+    """Input → serial number after which an update lets the job go on."""
+    is_broken: bool = False
+    """The job had failed for good when the operation was accepted."""
     drain: bool = False
     """A remove lets the job process first what its inputs hold."""
     drain_inputs: list[str] = []

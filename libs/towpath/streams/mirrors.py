@@ -28,6 +28,8 @@ class Mirrors:
 
     def __init__(self, streams: SiteStreams) -> None:
         self._streams = streams
+        self._seen: dict[str, tuple[int, str]] = {}
+        """Mirror → serial number and time of its newest message, as its origin had it at the last look."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
         same input, from different serial numbers on."""
@@ -42,9 +44,12 @@ class Mirrors:
         name = _name(resolved)
         async with self._locks[name]:
             try:
-                await self._streams.jetstream.stream_info(name)
+                info = await self._streams.jetstream.stream_info(name)
             except NotFoundError:
                 await self._make(resolved, after)
+            else:
+                if info.config.mirror_direct:
+                    await self._streams.jetstream.update_stream(replace(info.config, mirror_direct=False))
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
@@ -83,7 +88,9 @@ class Mirrors:
             mirror = await self._streams.view(self._streams.site, _name(resolved))
             origin = await self._streams.view(resolved.site, resolved.stream)
             if await self._is_copy(mirror, origin, resolved):
+                self._seen[mirror.name] = mirror.last, mirror.last_stored_at
                 return False
+            self._seen.pop(mirror.name, None)
             log.warning(
                 "%s has other events at %s since it lost its end, or began again: its mirror is made again",
                 resolved.stream,
@@ -94,15 +101,18 @@ class Mirrors:
             return True
 
     async def _is_copy(self, mirror: StreamView, origin: StreamView, resolved: ResolvedInput) -> bool:
-        """Tell if the newest message of a mirror is the one with its serial number in the origin."""
-        if not mirror.last or mirror.last_stored_at.startswith(_NEVER):
-            return True
+        """Tell if the newest message of a mirror, now and at the last look, is that of its origin."""
         if mirror.last > origin.last:
             return False
-        there = await page(self._streams.connection, resolved.site, resolved.stream, mirror.last, 1)
-        if not there or there[0].serial != mirror.last:
-            return True  # It has expired.
-        return there[0].headers.get(STORED_AT_HEADER) == mirror.last_stored_at
+        known = [self._seen.get(mirror.name), (mirror.last, mirror.last_stored_at)]
+        for serial, stored_at in [point for point in known if point is not None]:
+            if not mirror.first <= serial <= mirror.last:
+                continue  # It has no message any more to compare.
+            there = await page(self._streams.connection, resolved.site, resolved.stream, serial, 1)
+            # Other events have that number, unless it has expired.
+            if there and there[0].serial == serial and there[0].headers.get(STORED_AT_HEADER) != stored_at:
+                return False
+        return True
 
     async def drop(self, resolved: ResolvedInput) -> None:
         """Delete the mirror of another site's stream, if there is one."""
@@ -117,11 +127,8 @@ class Mirrors:
             external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
         )
         config = self._streams.kept(_name(resolved))
-        await self._streams.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
-
-
-_NEVER = "0001-"
-"""Beginning of the time of no message."""
+        # Not `mirror_direct`: the server would answer for the origin's name, too. This site has an IN itself.
+        await self._streams.jetstream.add_stream(replace(config, mirror=origin))
 
 
 def _name(resolved: ResolvedInput) -> str:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from towpath.contracts.data_plane import (
-    DUPLICATE_WINDOW_S,
     MESSAGE_ID_HEADER,
     MQTT_DELIVERY,
     MQTT_QOS_HEADER,
@@ -27,18 +26,14 @@ from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
 
-TAIL_S = DUPLICATE_WINDOW_S / 2
-"""Results so much older than the newest have reached the store. Their way takes milliseconds, and seconds
-where the disk is slow. The store must still know the ids of all that are younger."""
-
 MOST = 20_000
 """No more results of an output are given again."""
 
 IN_FLIGHT = 256
 
 
-async def redeliver(streams: SiteStreams) -> int:
-    """Offer the newest results of all outputs. Return how many the store did not have.
+async def redeliver(streams: SiteStreams, since: datetime) -> int:
+    """Offer the results that were stored since a time. Return how many the store did not have.
 
     Raises `TimeoutError` when the server does not answer.
     """
@@ -47,7 +42,7 @@ async def redeliver(streams: SiteStreams) -> int:
     outputs = [view for view in views if has_sessions and view.republishes_to.startswith(MQTT_DELIVERY)]
     given = 0
     for output in outputs:
-        pages = [page async for page in _tail(streams, output)]
+        pages = [page async for page in _tail(streams, output, since)]
         messages = [message for page in reversed(pages) for message in page]
         for begin in range(0, len(messages), IN_FLIGHT):
             some = messages[begin : begin + IN_FLIGHT]
@@ -57,11 +52,13 @@ async def redeliver(streams: SiteStreams) -> int:
     return given
 
 
-async def _tail(streams: SiteStreams, output: StreamView) -> AsyncIterator[list[StoredMessage]]:
-    """Yield the newest results, page by page, the newest page first."""
-    if not output.last:
+async def _tail(
+    streams: SiteStreams, output: StreamView, since: datetime
+) -> AsyncIterator[list[StoredMessage]]:
+    """Yield the results stored since a time, page by page, the newest page first."""
+    if not output.last or datetime.fromisoformat(output.last_stored_at) < since:
         return
-    since, taken = datetime.fromisoformat(output.last_stored_at) - timedelta(seconds=TAIL_S), 0
+    taken = 0
     async for page in pages_before(streams.connection, streams.site, output.name, output.last):
         recent = [m for m in page if datetime.fromisoformat(m.headers[STORED_AT_HEADER]) >= since]
         yield recent

@@ -1,11 +1,14 @@
-"""Room of a site's streams, and the time until a stream drops what a job has to read. Pure functions."""
+"""Room of a site's streams, and the time until a stream drops what a job has to read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from towpath.contracts.data_plane import IN_STREAM
+from towpath.contracts.data_plane import IN_STREAM, local_stream
+from towpath.contracts.job import Assignment
+from towpath.contracts.message import now
 from towpath.streams.stream_view import StreamView
 
 IN_PARTS = 4
@@ -34,8 +37,18 @@ def _parts(stream: str) -> int:
     return IN_PARTS if stream == IN_STREAM else 1
 
 
-def time_left_s(stream: StreamView, position: int, now: datetime) -> float | None:
-    """Return seconds until the stream drops the next event behind `position`; None if there is none to drop.
+@dataclass(frozen=True)
+class Margin:
+    """The time that a reader of a stream has."""
+
+    left_s: float
+    """Seconds until the stream drops the next event that is to be read."""
+    holds_s: float
+    """Seconds for which the stream holds an event."""
+
+
+def margin(stream: StreamView, position: int, at: datetime) -> Margin | None:
+    """Return the margin of a reader that has read up to `position`; None if it has read all.
 
     The times between the oldest and the newest event are taken as evenly spread, and the stream as growing as
     it did.
@@ -46,13 +59,30 @@ def time_left_s(stream: StreamView, position: int, now: datetime) -> float | Non
     span_s = (newest - oldest).total_seconds()
     kept = stream.last - stream.first + 1
     behind = min(stream.last - position, kept)
-    left: list[float] = []
+    margins: list[Margin] = []
     if stream.max_age_s > 0:
-        age_s = (now - newest).total_seconds() + span_s * (behind - 1) / max(kept - 1, 1)
-        left.append(stream.max_age_s - age_s)
+        age_s = (at - newest).total_seconds() + span_s * (behind - 1) / max(kept - 1, 1)
+        margins.append(Margin(stream.max_age_s - age_s, stream.max_age_s))
     if stream.max_bytes > 0 and span_s > 0:
-        left.append((stream.max_bytes - stream.size * behind / kept) / (stream.size / span_s))
-    return max(0.0, min(left)) if left else None
+        bytes_per_s = stream.size / span_s
+        free = stream.max_bytes - stream.size * behind / kept
+        margins.append(Margin(free / bytes_per_s, stream.max_bytes / bytes_per_s))
+    first = min(margins, key=lambda each: each.left_s, default=None)
+    return first and replace(first, left_s=max(0.0, first.left_s))
+
+
+def margins(
+    site: str, assignment: Assignment, serials: Mapping[str, int], streams: Mapping[str, StreamView]
+) -> dict[str, Margin]:
+    """Return the margin of each input that a job at `site` has not read to its end."""
+    found: dict[str, Margin] = {}
+    for entry in assignment.inputs:
+        stream = streams.get(local_stream(site, entry.site, entry.stream))
+        position = serials.get(entry.name, entry.after_serial or 0)
+        one = None if stream is None else margin(stream, position, now())
+        if one is not None:
+            found[entry.name] = one
+    return found
 
 
 def _time(text: str) -> datetime:

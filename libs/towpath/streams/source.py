@@ -24,7 +24,7 @@ from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, 
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost, EventsRenumbered
-from towpath.streams.log_reader import FRESH_S, Access, reader_for
+from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
@@ -47,6 +47,8 @@ BACKLOG_FRESH_S = 1.0
 READ_AHEAD_EVENTS = 5_000
 """The planner of a micro-batch up to this size reads its events, too. That spares a Python worker, which
 costs more than they do. A larger one would keep the other planners of the engine waiting."""
+
+LOOK_S = 0.5
 
 BEHIND_S = 10.0
 """Time that a mirror may end before a job's position, and have all that its origin has. One that was made
@@ -193,8 +195,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
         self.job = options.get("job") or None
-        self._known = ""
-        """When the stream was created whose events the offsets count, once that is certain."""
+        self._has_looked = False
         self._behind_since = math.inf
 
     def initialOffset(self) -> dict:
@@ -266,8 +267,12 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
         Spark may have planned it before a restart, and then asks for no offset.
         """
-        if not self._known:
-            self._checked(planned)
+        end = time.monotonic() + PATIENCE_S
+        # A mirror that was made again has the events a moment later.
+        while not self._has_looked and self._checked(planned).last < planned.serial:
+            if time.monotonic() > end:
+                return  # Reading says that they are missing.
+            time.sleep(LOOK_S)
 
     def _checked(self, begin: Offset) -> StreamView:
         """Return the stream, whose events up to this offset are those that the job has processed.
@@ -282,11 +287,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self._behind_since = math.inf
         if view.first > position + 1 and view.last > position:
             raise EventsLost(self.stream, position + 1, view.first - 1)
-        if view.created != self._known and begin.stored_at:
+        if begin.stored_at and (view.last > position or not self._has_looked):
             there = self._stored_at(position, view)
             if there and there != begin.stored_at:
                 raise EventsRenumbered(self.stream, begin, view.first, view.last, there)
-        self._known = view.created
+        self._has_looked = True
         return view
 
     def _may_still_come(self, view: StreamView) -> bool:
@@ -303,9 +308,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _stored_at(self, serial: int, view: StreamView) -> str:
         """Return when an event was stored; empty if it is not kept."""
+        if serial < view.first:
+            return ""
         if serial == view.last:
             return view.last_stored_at
-        return reader_for(self.access).stored_at(self.stream, serial) if serial >= view.first else ""
+        return reader_for(self.access).stored_at(self.stream, serial)
 
     def _view(self, fresh_s: float = FRESH_S) -> StreamView:
         return reader_for(self.access).view(self.stream, fresh_s)

@@ -5,8 +5,10 @@ All functions are idempotent: an agent calls them again after every restart.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nats.aio.client import Client
 from nats.js import JetStreamContext
@@ -64,6 +66,8 @@ class SiteStreams:
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
         self.mirrors = Mirrors(self)
+        self._changing = asyncio.Lock()
+        """Held while a configuration is read, changed and written. Another change between would be undone."""
         self._shares: dict[str, int] = {}
         """Stream → bytes that it may keep, where the site's disk allows less than its retention."""
 
@@ -126,15 +130,19 @@ class SiteStreams:
         self._shares = shares
         for name, most in shares.items():
             if views[name].max_bytes != most:
-                config = (await self.jetstream.stream_info(name)).config
-                await self.jetstream.update_stream(replace(config, max_bytes=most))
+                await self._change(name, max_bytes=most)
 
     async def admit_devices(self, *, admitted: bool) -> None:
         """Let IN take events, or refuse them all. A refused event is not acknowledged to its device."""
-        config = (await self.jetstream.stream_info(data_plane.IN_STREAM)).config
-        largest = -1 if admitted else NO_EVENT_BYTES
-        if (config.max_msg_size or -1) != largest:
-            await self.jetstream.update_stream(replace(config, max_msg_size=largest))
+        await self._change(data_plane.IN_STREAM, max_msg_size=-1 if admitted else NO_EVENT_BYTES)
+
+    async def _change(self, name: str, **changes: Any) -> None:
+        """Change some of a stream's configuration, if it is not so already."""
+        async with self._changing:
+            config = (await self.jetstream.stream_info(name)).config
+            changed = replace(config, **changes)
+            if changed != config:
+                await self.jetstream.update_stream(changed)
 
     async def set_epoch(
         self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
@@ -326,12 +334,13 @@ class SiteStreams:
 
     async def _ensure(self, config: StreamConfig) -> None:
         assert config.name is not None
-        try:
-            await self.jetstream.stream_info(config.name)
-        except NotFoundError:
-            await self.jetstream.add_stream(config)
-        else:
-            await self.jetstream.update_stream(config)
+        async with self._changing:
+            try:
+                await self.jetstream.stream_info(config.name)
+            except NotFoundError:
+                await self.jetstream.add_stream(config)
+            else:
+                await self.jetstream.update_stream(config)
 
     async def delete(self, name: str) -> None:
         """Delete a stream, if there is one."""

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from towpath.agent import mirror_watch, sessions
+from towpath.agent import mirror_watch
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
@@ -29,6 +29,7 @@ from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
+from towpath.agent.sessions import Sessions
 from towpath.agent.settings import AgentSettings
 from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
@@ -49,7 +50,7 @@ from towpath.contracts.migration import (
     SetEpoch,
     ShipCheckpoint,
 )
-from towpath.contracts.site import EngineStart
+from towpath.contracts.site import Durability, EngineStart
 from towpath.contracts.site_commands import (
     CheckSpec,
     CloseOutput,
@@ -103,7 +104,9 @@ async def run(settings: AgentSettings) -> None:
             child = partial(engine_child, settings, containment)
             always = settings.access.spec.engine.start is EngineStart.ALWAYS
             engines = Engines(supervisor, containment, client, child, settings.site, always=always)
-            store = AssignmentStore(settings.home.jobs(settings.site), settings.engine.checkpoints)
+            durable = settings.access.spec.durability is Durability.POWER_SAFE
+            jobs_at, checkpoints = settings.home.jobs(settings.site), settings.engine.checkpoints
+            store = AssignmentStore(jobs_at, checkpoints, durable=durable)
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
@@ -131,7 +134,7 @@ async def run(settings: AgentSettings) -> None:
                 jobs.keep(),
                 mirroring,
                 storage.watch(),
-                sessions.watch(streams),
+                Sessions(streams, settings.home.site(settings.site) / "server.json").watch(),
                 *signs,
                 health.watch(),
                 tidying,

@@ -34,9 +34,10 @@ log = logging.getLogger(__name__)
 class AssignmentStore:
     """Files of one site. A change is either complete or absent. Methods block briefly."""
 
-    def __init__(self, directory: Path, checkpoints: CheckpointFormat) -> None:
-        """`checkpoints` is the format of the site's engine."""
+    def __init__(self, directory: Path, checkpoints: CheckpointFormat, *, durable: bool = True) -> None:
+        """`checkpoints` is the format of the site's engine. `durable` ones survive a power cut."""
         self.directory = directory
+        self.durable = durable
         self.checkpoints = checkpoints
 
     def load_all(self) -> dict[str, Assignment]:
@@ -61,6 +62,11 @@ class AssignmentStore:
     def position(self, assignment: Assignment) -> dict[str, int]:
         """Return input → last serial number processed, or where the job begins."""
         return self.checkpoints.position(self.checkpoint(assignment), assignment)
+
+    def times(self, assignment: Assignment) -> dict[str, str]:
+        """Return input → when the last event processed was stored, as far as the checkpoint knows."""
+        names = [entry.name for entry in assignment.inputs]
+        return self.checkpoints.committed_times(self.checkpoint(assignment), names)
 
     def paused(self, assignment: Assignment) -> Paused:
         """Return position and newest committed micro-batch of a job that does not run."""
@@ -116,12 +122,16 @@ class AssignmentStore:
             restored.unlink(missing_ok=True)
             if checkpoint.exists():
                 shutil.rmtree(checkpoint)
-            sync_tree(incoming)  # The source forgets it soon.
+            self._sync(incoming)  # The source forgets it soon.
             write_atomically(restored, digest)
             incoming.rename(checkpoint)
         self.checkpoints.relocate(checkpoint)
-        sync_tree(checkpoint)
+        self._sync(checkpoint)
         return True
+
+    def _sync(self, checkpoint: Path) -> None:
+        if self.durable and checkpoint.exists():
+            sync_tree(checkpoint)
 
     def start_afresh(self, assignment: Assignment) -> None:
         """Delete any state, so that the job begins at its inputs' serial numbers."""
@@ -143,10 +153,11 @@ class AssignmentStore:
         shutil.rmtree(checkpoint, ignore_errors=True)
         carried = assignment.derived.serials
         serials = {e.name: carried.get(e.name, e.after_serial or 0) for e in assignment.inputs}
-        before = [entry.name for entry in known.inputs]
+        # Where a stream has other numbers now, the old offset says nothing.
+        numbering = {entry.name: entry.numbering for entry in assignment.inputs}
+        before = [e.name if numbering.get(e.name) == e.numbering else "" for e in known.inputs]
         self.checkpoints.derive(self.checkpoint(known), checkpoint, before, serials)
-        if checkpoint.exists():
-            sync_tree(checkpoint)
+        self._sync(checkpoint)
         write_atomically(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:

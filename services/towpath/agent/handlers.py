@@ -171,7 +171,8 @@ class AgentHandlers:
         assignment = self.jobs.get(command.job)
         status = self.jobs.status(assignment)
         known = await asyncio.to_thread(self.jobs.position, assignment)
-        return status.model_copy(update={"serials": known | status.serials})
+        times = await asyncio.to_thread(self.jobs.store.times, assignment)
+        return status.model_copy(update={"serials": known | status.serials, "stored_at": times})
 
     async def recompute_window(self, command: RecomputeWindow) -> Recomputed:
         """Make the engine compute a range of events as one window."""

@@ -11,8 +11,7 @@ from time import monotonic
 from towpath.agent.jobs import Jobs
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, DesiredState
-from towpath.contracts.message import now
-from towpath.streams.retention import time_left_s
+from towpath.streams.retention import margins
 from towpath.streams.stream_view import StreamView
 from towpath.telemetry.intervals import CHECKPOINT_INTERVAL_S
 
@@ -37,9 +36,8 @@ class JobFigures:
             backlog = unprocessed(self._site, assignment, serials, streams)
             if backlog is not None:
                 found["job.backlog"] = float(backlog)
-            left = retention_left(self._site, assignment, serials, streams)
-            if left is not None:
-                found["job.retention_left"] = left
+            if known := margins(self._site, assignment, serials, streams):
+                found["job.retention_left"] = min(each.left_s for each in known.values())
             if job in sizes:
                 found["job.checkpoint.size"] = float(sizes[job])
             values[job] = found
@@ -80,19 +78,6 @@ def unprocessed(
             return None
         backlog += max(0, state.newest - serials.get(entry.name, entry.after_serial or 0))
     return backlog
-
-
-def retention_left(
-    site: str, assignment: Assignment, serials: dict[str, int], streams: dict[str, StreamView]
-) -> float | None:
-    """Return seconds until an input drops events that a job at `site` must read; None if it has read all."""
-    left: list[float] = []
-    for entry in assignment.inputs:
-        view = streams.get(local_stream(site, entry.site, entry.stream))
-        position = serials.get(entry.name, entry.after_serial or 0)
-        if view is not None and (seconds := time_left_s(view, position, now())) is not None:
-            left.append(seconds)
-    return min(left, default=None)
 
 
 def size_of(directory: Path) -> int:

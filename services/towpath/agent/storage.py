@@ -17,12 +17,11 @@ from nats.errors import Error as NatsError
 
 from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import streams_at
-from towpath.contracts.data_plane import local_stream
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.events import RetentionNear, StorageChanged
-from towpath.contracts.message import Event, now
+from towpath.contracts.message import Event
 from towpath.contracts.site import StorageState
-from towpath.streams.retention import divided, time_left_s
+from towpath.streams.retention import divided, margins
 from towpath.streams.stream_view import StreamView
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,8 @@ SLACK = 0.02
 """The disk must be emptier by so much until it counts as such: states must not change with every look."""
 
 NEAR_SHARE, NEAR_S = 0.1, 3600.0
-"""It is told when a job has less than this share of the retention left, or this time if that is less."""
+"""It is told when a job has less than this share left of the time for which the stream holds events, or this
+time if that is less."""
 
 Usage = Callable[[Path], tuple[int, int, int]]
 """Returns size, taken and free bytes of a directory's disk."""
@@ -107,22 +107,20 @@ class Storage:
             await self._publish(event)
 
     async def _look_at_jobs(self, views: dict[str, StreamView]) -> None:
-        for assignment in list(self._jobs.assignments.values()):
-            job, position = assignment.spec.name, await asyncio.to_thread(self._jobs.position, assignment)
+        site = self._streams.site
+        for job, assignment in list(self._jobs.assignments.items()):
+            position = await asyncio.to_thread(self._jobs.position, assignment)
+            known = margins(site, assignment, position, views)
             for entry in assignment.inputs:
-                view = views.get(local_stream(self._streams.site, entry.site, entry.stream))
-                left_s = None if view is None else time_left_s(view, position.get(entry.name, 0), now())
-                if left_s is None or view is None:
-                    self._near.discard((job, entry.name))
-                elif left_s < _near_s(view) and (job, entry.name) not in self._near:
-                    self._near.add((job, entry.name))
+                margin, here = known.get(entry.name), (job, entry.name)
+                near_s = 0.0 if margin is None else min(NEAR_S, NEAR_SHARE * margin.holds_s)
+                if margin is None or margin.left_s > 2 * near_s:
+                    self._near.discard(here)
+                elif margin.left_s < near_s and here not in self._near:
+                    self._near.add(here)
+                    left_s = margin.left_s
                     log.warning("%s drops in %.0f s what %s has still to read", entry.name, left_s, job)
-                    site = self._streams.site
                     await self._publish(RetentionNear(job=job, site=site, input=entry.name, left_s=left_s))
-
-
-def _near_s(stream: StreamView) -> float:
-    return min(NEAR_S, NEAR_SHARE * stream.max_age_s) if stream.max_age_s > 0 else NEAR_S
 
 
 def _state(before: StorageState, taken: float) -> StorageState:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from towpath.composition.job_changes import is_live
@@ -222,7 +223,9 @@ class Queries:
         try:
             async with asyncio.timeout(PROCESS_LIMIT_S):
                 await asyncio.to_thread(start_process, self.session)
-        except Exception as error:
+        except TimeoutError:
+            log.warning("Java has started no process within %g s", PROCESS_LIMIT_S)
+        except Py4JJavaError as error:
             log.error("Java can start no process any more; leaving, so that a new engine does: %s", error)
             os._exit(72)
 

@@ -18,9 +18,12 @@ from towpath.contracts.commands import (
     ShowOperation,
     UpdateJob,
 )
+from towpath.contracts.data_plane import STORED_AT_HEADER
 from towpath.contracts.errors import ErrorCode
+from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.contracts.site import Retention
+from towpath.streams.pages import page
 from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -71,6 +74,37 @@ async def test_job_when_it_is_told_to_go_on_elsewhere_then_only_what_is_clear_an
         derived = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment.derived
         assert derived is not None
         assert derived.serials == {"jfk/site/departures": expected}
+
+
+async def test_job_when_its_stream_lost_its_end_then_goes_on_behind_what_is_left_of_what_it_has_processed(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = await streams_of_jfk(trial)
+    await trial.ask(DeployJob(spec=spec("counts")))
+    async with trial.running.device("jfk") as device:
+        for number in range(20):
+            await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
+    newest, name = (await streams.stream_info("IN")).state.last_seq, "jfk/site/departures"
+    (known,) = await page(streams._nc, "jfk", "IN", newest - 5, 1)
+    failed = JobStatus(
+        job="counts",
+        epoch=1,
+        state=JobState.FAILED,
+        serials={name: newest + 100},
+        stored_at={name: known.headers[STORED_AT_HEADER]},
+        error=f"EventsRenumbered: the job has processed IN up to serial {newest + 100}, and so on",
+    )
+    site = trial.agents.mesh.sites["jfk"]
+    monkeypatch.setattr(type(site), "_on_report_progress", lambda *_: failed)
+
+    refused = (await trial.refusal(ResumeFrom(job="counts", start=newest - 6))).detail
+    await trial.ask(ResumeFrom(job="counts", start="earliest"))
+
+    assert (refused.code, refused.field) == (ErrorCode.NOT_ALLOWED, "start")
+    assignment = site.hosted["counts"].assignment
+    assert assignment.derived is not None
+    assert assignment.derived.serials == {name: newest - 5}
+    assert assignment.inputs[0].numbering == 1
 
 
 async def test_stateful_job_when_its_inputs_change_then_its_state_goes_on_unless_it_is_dropped(

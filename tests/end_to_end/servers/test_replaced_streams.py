@@ -25,6 +25,7 @@ from towpath.contracts.site import Retention
 from towpath.mesh.service_table import SITE_SERVER
 from towpath.streams import source
 from towpath.streams.failures import EventsRenumbered
+from towpath.streams.log_reader import reader_for
 from towpath.streams.reading import Reading
 from towpath.streams.source import StreamReader
 from towpath.streams.streams import SiteStreams
@@ -41,9 +42,9 @@ class Sites:
         self.jfk = SiteStreams(jfk, "jfk", Retention())
         self.lga = SiteStreams(lga, "lga", Retention())
 
-    async def put(self, count: int) -> None:
-        """Store events at jfk."""
-        async with self.mesh.device("jfk") as device:
+    async def put(self, count: int, site: str = "jfk") -> None:
+        """Store events at a site."""
+        async with self.mesh.device(site) as device:
             for _ in range(count):
                 await device.publish("site/a", b"{}", qos=1)
 
@@ -79,6 +80,7 @@ async def sites(own_servers: Mesh) -> AsyncIterator[Sites]:
     async with own_servers.agent("jfk") as jfk, own_servers.agent("lga") as lga:
         both = Sites(own_servers, jfk, lga)
         await both.jfk.ensure_in()
+        await both.lga.ensure_in()
         await both.lga.mirrors.ensure(INPUT, None)
         yield both
 
@@ -98,6 +100,16 @@ async def without_power(sites: Sites, kept: Path) -> AsyncIterator[None]:
         return False
 
     await eventually(answers)
+
+
+async def test_events_of_a_site_when_it_mirrors_another_one_then_have_their_own_times(sites: Sites) -> None:
+    await sites.put(5, "lga")
+    await sites.put(10)
+    await sites.mirrored(10)
+    own, mirror = reader_for(sites.reader("lga").access), "MIRROR_jfk_IN"
+    times = [await asyncio.to_thread(own.stored_at, IN_STREAM, 5) for _ in range(50)]
+    assert set(times) == {own.view(IN_STREAM).last_stored_at}, "no mirror answers for it"
+    assert await asyncio.to_thread(own.stored_at, mirror, 10) == own.view(mirror).last_stored_at
 
 
 @promise("renumbered")

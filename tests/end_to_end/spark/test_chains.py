@@ -16,6 +16,7 @@ from running.engine import Site
 from running.operators import DEVICE, STREAM, UPSTREAM, Outcome, assignment, compiled, message, messages, run
 from running.promises import promise
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import JobState
 
 pytestmark = [promise("operators"), pytest.mark.timeout(180)]
 
@@ -237,6 +238,6 @@ async def test_windows_of_a_chain_when_one_of_two_inputs_is_slow_then_wait_for_i
 async def until_read(query: Any, events: int) -> None:
     """Wait until the job has read so many events."""
     async with asyncio.timeout(60):
-        while query.status("running", 0, None).events < events:
+        while query.status(JobState.RUNNING).events < events:
             await asyncio.to_thread(query.take_in_progress)
             await asyncio.sleep(0.05)

@@ -38,7 +38,9 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 async def site(site: Site) -> Site:
     """Return the site with the output of an upstream job."""
-    await site.connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
+    await site.connection.jetstream().add_stream(
+        name="OUT_clean", subjects=["sink.jfk.clean.1"], allow_direct=True
+    )
     return site
 
 

@@ -28,6 +28,10 @@ class SparkCheckpoints(CheckpointFormat):
         """Return the offsets of the newest committed micro-batch."""
         return layout.committed_serials(checkpoint, inputs)
 
+    def committed_times(self, checkpoint: Path, inputs: Sequence[str]) -> dict[str, str]:
+        """Return the times in the offsets of the newest committed micro-batch."""
+        return layout.committed_times(checkpoint, inputs)
+
     def inventory(self, checkpoint: Path) -> dict[str, str]:
         """Return all files but those of earlier versions of the state."""
         batch = layout.newest_commit(checkpoint)

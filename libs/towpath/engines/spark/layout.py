@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
@@ -36,12 +37,16 @@ def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str,
     `inputs` are the job's input names in the order of its plan. Raises `ValueError` when the offsets do not
     fit their number.
     """
+    return by_input(inputs, _offsets(checkpoint, batch))
+
+
+def _offsets(checkpoint: Path, batch: int) -> list[dict[str, Any] | None]:
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
-    return by_input(inputs, [None if line in NO_OFFSET else json.loads(line) for line in offsets])
+    return [None if line in NO_OFFSET else json.loads(line) for line in offsets]
 
 
-def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) -> dict[str, int]:
+def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, Any] | None]) -> dict[str, int]:
     """Return input → serial number, from the offsets of a plan's sources in their order.
 
     A plan with several branches reads each input once per branch, all inputs of a branch in order. An event
@@ -61,6 +66,18 @@ def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]
     """Return input → last serial number processed and committed. Empty if nothing was committed."""
     batch = newest_commit(checkpoint)
     return {} if batch is None else serials_at(checkpoint, batch, inputs)
+
+
+def committed_times(checkpoint: Path, inputs: Sequence[str]) -> dict[str, str]:
+    """Return input → when its last committed event was stored, as far as the offsets know."""
+    batch = newest_commit(checkpoint)
+    if batch is None:
+        return {}
+    offsets = _offsets(checkpoint, batch)[: len(inputs)]
+    known = (
+        (name, Offset.of(offset).stored_at) for name, offset in zip(inputs, offsets, strict=True) if offset
+    )
+    return {name: stored_at for name, stored_at in known if stored_at}
 
 
 def relocate(checkpoint: Path) -> None:

@@ -70,7 +70,7 @@ def stop_job(record: OperationRecord) -> StopJob:
         drain_inputs=record.drain_inputs,
         drain_s=DRAIN_S,
         # A micro-batch whose events are gone cannot be repeated.
-        whole=(record.is_redirect or record.keeps_state) and not record.resumes,
+        whole=(record.is_redirect or record.keeps_state) and not record.is_broken,
     )
 
 
@@ -121,7 +121,16 @@ def carried(record: OperationRecord) -> dict[str, int]:
     stopped = stop_job.fact_in(record).serials
     before = {i.place: i.name for i in record.entry_before.inputs}
     same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
-    return {name: stopped[old] for name, old in same if old in stopped} | record.resumes
+    going_on = {name: stopped[old] for name, old in same if old in stopped}
+    return going_on | {name: _resumed(record, name, going_on) for name in record.resumes}
+
+
+def _resumed(record: OperationRecord, name: str, going_on: dict[str, int]) -> int:
+    """Return where a job reads on that was told where: not before what it has processed since."""
+    numbering = {i.name: i.numbering for i in record.entry_before.inputs}
+    (after,) = (i for i in record.entry_after.inputs if i.name == name)
+    wanted = record.resumes[name]
+    return wanted if after.numbering != numbering[name] else max(wanted, going_on.get(name, 0))
 
 
 ADJUST = register(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind, ResumeFrom
@@ -37,11 +37,11 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
     renumbered: set[str] = set()
     for entry in inputs:
         stream = await _stream(situation.bus, entry)
-        begins[entry.name] = await _beginning(situation.bus, entry, stream, command.start)
+        floor = status.serials.get(entry.name, 0)
         if _is_renumbered(entry, before.site, stream, status):
             renumbered.add(entry.name)
-        else:
-            _check_goes_forward(entry.name, begins[entry.name], status)
+            floor = await _still_processed(situation.bus, entry, status)
+        begins[entry.name] = await _beginning(situation.bus, entry, stream, command.start, floor)
     inputs_after = [_renumbered(i) if i.name in renumbered else i for i in before.inputs]
     after = before.at_epoch(before.next_epoch()).model_copy(
         update={"generation": before.generation + 1, "inputs": inputs_after}
@@ -54,6 +54,7 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
         after=after,
         keeps_state=keeps_state(before.spec.operator),
         resumes=begins,
+        is_broken=status.state is JobState.FAILED,
     )
 
 
@@ -91,26 +92,57 @@ async def _stream(bus: Bus, entry: ResolvedInput) -> StreamView:
     return stream
 
 
-async def _beginning(bus: Bus, entry: ResolvedInput, stream: StreamView, start: str | int | datetime) -> int:
-    """Return the serial number after which a job reads on in an input."""
-    oldest, newest = stream.first - 1, stream.last
-    if isinstance(start, datetime):
-        try:
-            found = await serial_before(bus.connection, entry.site, entry.stream, start)
-        except TimeoutError as error:
-            raise _no_answer(entry) from error
-        return newest if found is None else found
-    if isinstance(start, int):
-        if not oldest <= start <= newest:
-            raise TowpathError(
-                ErrorCode.INVALID,
-                f"{entry.name} has no event there",
-                field="start",
-                value=start,
-                allowed=f"{oldest} to {newest}",
-            )
-        return start
-    return oldest if start == "earliest" else newest
+async def _beginning(
+    bus: Bus, entry: ResolvedInput, stream: StreamView, start: str | int | datetime, floor: int
+) -> int:
+    """Return the serial number after which a job reads on in an input, not before `floor`.
+
+    Raises `TowpathError` (not allowed) for an earlier one that was asked for by number or time.
+    """
+    oldest, newest = max(stream.first - 1, floor), max(stream.last, floor)
+    if isinstance(start, str):
+        return oldest if start == "earliest" else newest
+    wanted = start if isinstance(start, int) else await _before(bus, entry, stream, start)
+    if wanted < floor:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{entry.name} is processed up to serial {floor}; going back would count events twice",
+            field="start",
+            value=start if isinstance(start, int) else start.isoformat(),
+            allowed=f"{floor} or later; a new job may begin earlier",
+        )
+    if not oldest <= wanted <= newest:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            f"{entry.name} has no event there",
+            field="start",
+            value=start if isinstance(start, int) else start.isoformat(),
+            allowed=f"{oldest} to {newest}",
+        )
+    return wanted
+
+
+async def _before(bus: Bus, entry: ResolvedInput, stream: StreamView, at: datetime) -> int:
+    """Return the serial number before the first event stored at or after a time."""
+    try:
+        found = await serial_before(bus.connection, entry.site, entry.stream, at)
+    except TimeoutError as error:
+        raise _no_answer(entry) from error
+    return stream.last if found is None else found
+
+
+async def _still_processed(bus: Bus, entry: ResolvedInput, status: JobStatus) -> int:
+    """Return the last serial number of a stream that lost its end up to which its events are processed.
+
+    They were stored up to the time of the last one that the job has processed. What came since is new. A
+    stream that began again has none of them.
+    """
+    stored_at = status.stored_at.get(entry.name)
+    if stored_at is None:
+        return 0
+    stream = await _stream(bus, entry)
+    since = datetime.fromisoformat(stored_at) + timedelta(microseconds=1)  # It has nanoseconds.
+    return await _before(bus, entry, stream, since)
 
 
 def _no_answer(entry: ResolvedInput) -> TowpathError:
@@ -126,19 +158,6 @@ def _is_renumbered(entry: ResolvedInput, here: str, stream: StreamView, status: 
         return False
     name = local_stream(here, entry.site, entry.stream)
     return f"processed {name} up to" in failure.text or stream.last < status.serials.get(entry.name, 0)
-
-
-def _check_goes_forward(name: str, begin: int, status: JobStatus) -> None:
-    """Raise `TowpathError` (not allowed) if the job would process events twice."""
-    processed = status.serials.get(name, 0)
-    if begin < processed:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            f"{name} is processed up to serial {processed}; going back would count events twice",
-            field="start",
-            value=begin,
-            allowed=f"{processed} or later; a new job may begin earlier",
-        )
 
 
 def _renumbered(entry: ResolvedInput) -> ResolvedInput:

@@ -70,9 +70,12 @@ public class PlainLocalFileSystem extends LocalFileSystem {
 
     @Override
     public void close() throws IOException {
-      flush();
-      ((Syncable) out).hsync();
-      super.close();
+      try {
+        flush();
+        ((Syncable) out).hsync();
+      } finally {
+        super.close();
+      }
     }
   }
 
