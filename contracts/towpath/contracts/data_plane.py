@@ -186,6 +186,11 @@ BATCH_HEADER = "Towpath-Batch"
 MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 """Tells nats-server's MQTT side that the message was published with QoS 1."""
 
+REPUBLISHED_FROM = "Nats-Stream"
+"""The stream that a message comes from which a stream has republished."""
+REPUBLISHED_SERIAL = "Nats-Sequence"
+"""Its serial number there."""
+
 STORED_AT_HEADER = "Nats-Time-Stamp"
 """The time at which a message was stored first, in the server's answer to a request for it."""
 

@@ -1,75 +1,84 @@
-"""Give results once more to the store of MQTT sessions, after the site's server has died.
+"""Give results to the store of MQTT sessions that were on their way there when the site's server died.
 
 An output stream republishes each result to that store, inside the server, and waits for nothing. What was on
 its way when the server was killed is in the output only, and a subscriber that was away would never get it.
-The store drops a result that it still holds by its message id. A result that its subscribers had got just
-before may come twice, as MQTT's QoS 1 allows.
+Each result in the store bears the serial number that it has in the output. So the newest one that a session
+still waits for tells what is missing, and no session gets a result twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from datetime import datetime
+
+from nats.js.errors import NotFoundError
 
 from towpath.contracts.data_plane import (
     MESSAGE_ID_HEADER,
     MQTT_DELIVERY,
     MQTT_QOS_HEADER,
+    MQTT_STORE,
     MQTT_STREAM,
-    STORED_AT_HEADER,
+    REPUBLISHED_FROM,
+    REPUBLISHED_SERIAL,
 )
-from towpath.streams.pages import StoredMessage, pages_before
+from towpath.streams.pages import StoredMessage, pages_after
 from towpath.streams.stream_view import StreamView, stream_views
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
 
-MOST = 20_000
-"""No more results of an output are given again."""
-
 IN_FLIGHT = 256
 
 
-async def redeliver(streams: SiteStreams, since: datetime) -> int:
-    """Offer the results that were stored since a time. Return how many the store did not have.
+async def redeliver(streams: SiteStreams) -> int:
+    """Publish to the store what it lacks. Return how many results those were.
 
-    Raises `TimeoutError` when the server does not answer.
+    Outputs for which no session waits are left out. Raises `TimeoutError` when the server does not answer.
     """
     views = await stream_views(streams.connection, streams.site)
-    has_sessions = any(view.name == MQTT_STREAM for view in views)
-    outputs = [view for view in views if has_sessions and view.republishes_to.startswith(MQTT_DELIVERY)]
+    if not any(view.name == MQTT_STREAM for view in views):
+        return 0
     given = 0
-    for output in outputs:
-        pages = [page async for page in _tail(streams, output, since)]
-        messages = [message for page in reversed(pages) for message in page]
-        for begin in range(0, len(messages), IN_FLIGHT):
-            some = messages[begin : begin + IN_FLIGHT]
-            given += sum(await asyncio.gather(*(_give(streams, output, message) for message in some)))
+    for output in views:
+        if output.republishes_to.startswith(MQTT_DELIVERY):
+            given += await _complete(streams, output)
     if given:
         log.info("%d results were given to sessions once more", given)
     return given
 
 
-async def _tail(
-    streams: SiteStreams, output: StreamView, since: datetime
-) -> AsyncIterator[list[StoredMessage]]:
-    """Yield the results stored since a time, page by page, the newest page first."""
-    if not output.last or datetime.fromisoformat(output.last_stored_at) < since:
-        return
-    taken = 0
-    async for page in pages_before(streams.connection, streams.site, output.name, output.last):
-        recent = [m for m in page if datetime.fromisoformat(m.headers[STORED_AT_HEADER]) >= since]
-        yield recent
-        taken += len(recent)
-        if len(recent) < len(page) or taken >= MOST:
-            return
+async def _complete(streams: SiteStreams, output: StreamView) -> int:
+    last = await _newest_waiting(streams, output)
+    given = 0
+    if last is None or last >= output.last:
+        return 0
+    async for page in pages_after(streams.connection, streams.site, output.name, last):
+        for begin in range(0, len(page), IN_FLIGHT):
+            some = page[begin : begin + IN_FLIGHT]
+            given += sum(await asyncio.gather(*(_give(streams, output, message) for message in some)))
+    return given
+
+
+async def _newest_waiting(streams: SiteStreams, output: StreamView) -> int | None:
+    """Return the serial number of the newest result that a session waits for; None if none does."""
+    subject = MQTT_STORE + output.republishes_to.removeprefix(MQTT_DELIVERY)
+    try:
+        found = await streams.jetstream.get_last_msg(MQTT_STREAM, subject)
+    except NotFoundError:
+        return None
+    headers = found.headers or {}
+    return int(headers[REPUBLISHED_SERIAL]) if headers.get(REPUBLISHED_FROM) == output.name else None
 
 
 async def _give(streams: SiteStreams, output: StreamView, message: StoredMessage) -> bool:
-    """Publish a result to the store. Return True if that did not have it."""
+    """Publish a result as the output does. Return True if the store did not have it."""
     name, value = MQTT_QOS_HEADER
-    headers = {name: value, MESSAGE_ID_HEADER: message.headers.get(MESSAGE_ID_HEADER, "")}
+    headers = {
+        name: value,
+        MESSAGE_ID_HEADER: message.headers.get(MESSAGE_ID_HEADER, ""),
+        REPUBLISHED_FROM: output.name,
+        REPUBLISHED_SERIAL: str(message.serial),
+    }
     answer = await streams.jetstream.publish(output.republishes_to, message.body, headers=headers)
     return not answer.duplicate

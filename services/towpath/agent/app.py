@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from towpath.agent import mirror_watch
+from towpath.agent import mirror_watch, sessions
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
@@ -29,7 +29,6 @@ from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
-from towpath.agent.sessions import Sessions
 from towpath.agent.settings import AgentSettings
 from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
@@ -134,7 +133,7 @@ async def run(settings: AgentSettings) -> None:
                 jobs.keep(),
                 mirroring,
                 storage.watch(),
-                Sessions(streams, settings.home.site(settings.site) / "server.json").watch(),
+                sessions.watch(streams),
                 *signs,
                 health.watch(),
                 tidying,
