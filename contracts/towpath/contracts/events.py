@@ -149,13 +149,11 @@ class StorageChanged(Event):
     """The disk of a site is fuller, or emptier, than a limit."""
 
     subject = f"{_EVENT}.site.{{site}}.storage"
-    example = {"at": _AT, "site": "jfk", "state": "filling", "free_bytes": 6 * 10**9, "bytes": 32 * 10**9}
+    example = {"at": _AT, "site": "jfk", "state": "filling", "free_bytes": 6 * 10**9}
 
     site: SiteName
     state: StorageState
     free_bytes: int
-    bytes: int
-    """Size of the disk."""
 
 
 class RetentionNear(Event):

@@ -38,7 +38,7 @@ class EventsRenumbered(RuntimeError):
         super().__init__(
             f"{_name(type(self))} the job has processed {stream} up to serial {processed.serial}{was}, and"
             f" the stream has begun again since, or lost its end: it has serials {first}..{last}{now}. Go on"
-            " with `towpath resume JOB --from earliest` (all events that are there), `--from now` (new ones),"
+            " with `towpath resume JOB --from earliest` (all that it has not read), `--from now` (new ones),"
             " or `--from TIME`"
         )
 

@@ -64,15 +64,21 @@ class Storage:
         self._state = StorageState.OK
         self._near: set[tuple[str, str]] = set()
         """Job and input for which it was told that retention is near."""
-        self._budget = self._streams.retention.total_bytes or int(BUDGET * usage(directory)[0])
+        _, used, free = usage(directory)
+        self._budget = self._streams.retention.total_bytes or int(BUDGET * (used + free))
 
     def trouble(self) -> str | None:
         """Return what is wrong with the disk, for people."""
         if self._state is StorageState.OK:
             return None
-        size, _, free = self._usage(self._directory)
+        taken, _ = self._taken()
         refused = ", events of devices are refused" if self._state is StorageState.FULL else ""
-        return f"the disk is {1 - free / size:.0%} full{refused}"
+        return f"the disk is {taken:.0%} full{refused}"
+
+    def _taken(self) -> tuple[float, int]:
+        """Return the share of the disk that is taken, of what the site may use at all, and the free bytes."""
+        _, used, free = self._usage(self._directory)
+        return used / (used + free), free
 
     async def watch(self) -> None:
         """Look until cancelled."""
@@ -96,20 +102,22 @@ class Storage:
         return divided(self._budget, dict.fromkeys(limited, self._streams.retention.max_bytes))
 
     async def _look_at_disk(self) -> None:
-        size, _, free = await asyncio.to_thread(self._usage, self._directory)
-        state = _state(self._state, 1 - free / size)
+        taken, free = await asyncio.to_thread(self._taken)
+        state = _state(self._state, taken)
         # Each time, because a repetition of `ensure_in` admits them.
         await self._streams.admit_devices(admitted=state is not StorageState.FULL)
         if state is not self._state:
             self._state = state
-            log.warning("the disk is %s: %d of %d bytes are free", state, free, size)
-            event = StorageChanged(site=self._streams.site, state=state, free_bytes=free, bytes=size)
-            await self._publish(event)
+            log.warning("the disk is %s: %d bytes are free", state, free)
+            await self._publish(StorageChanged(site=self._streams.site, state=state, free_bytes=free))
 
     async def _look_at_jobs(self, views: dict[str, StreamView]) -> None:
         site = self._streams.site
         for job, assignment in list(self._jobs.assignments.items()):
-            position = await asyncio.to_thread(self._jobs.position, assignment)
+            try:
+                position = await asyncio.to_thread(self._jobs.position, assignment)
+            except (OSError, ValueError):
+                continue  # The checkpoint is just changing.
             known = margins(site, assignment, position, views)
             for entry in assignment.inputs:
                 margin, here = known.get(entry.name), (job, entry.name)
