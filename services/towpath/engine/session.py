@@ -46,7 +46,8 @@ TUNING = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.streaming.numRecentProgressUpdates": "4",
+    # The engine looks four times a second, and late on a busy machine. It must miss no micro-batch's report.
+    "spark.sql.streaming.numRecentProgressUpdates": "32",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
