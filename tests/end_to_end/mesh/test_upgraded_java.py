@@ -22,6 +22,9 @@ from towpath.streams.pages import last_serial
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
+RESTARTED_S = 180.0
+"""Time limit for an engine to start a JVM and catch up while other tests run."""
+
 HELPER = """\
 #!/bin/sh
 # Helps the Java virtual machines of this release to start processes. Those of an earlier one it refuses.
@@ -75,7 +78,7 @@ async def test_jobs_when_java_was_upgraded_under_their_engine_then_go_on_in_anot
             async def is_complete(name: str = name) -> bool:
                 return await last_serial(bus.connection, "jfk", f"OUT_{name}") >= load.sent
 
-            await eventually(is_complete)
+            await eventually(is_complete, RESTARTED_S)
             assert await numbers(bus, f"OUT_{name}") == list(range(load.sent))
         assert virtual_machine(mesh) != before
         assert mesh.job("two")["status"]["state"] == "running"  # type: ignore[index]

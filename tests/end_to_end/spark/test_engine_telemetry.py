@@ -125,7 +125,6 @@ def event(**more: Any) -> dict[str, Any]:
     return {"k": "x", "v": 1.0, "at": datetime.now(UTC).isoformat(), **more}
 
 
-@promise("metrics")
 async def test_measures_when_a_window_has_run_then_tell_what_it_read_stored_and_took(engine: Engine) -> None:
     begun = time.time()
     await engine.run(assignment(WINDOW))
