@@ -285,6 +285,17 @@ def test_report_when_one_before_was_not_asked_for_then_it_is_missed_only_if_it_g
     assert not telemetry.misses(PROGRESS[1])
 
 
+def test_report_when_one_before_was_not_asked_for_then_a_job_that_shares_its_stream_needs_it_to_count(
+    telemetry: JobTelemetry,
+) -> None:
+    shared = JobTelemetry.of(assignment(inputs=[{**SOURCE, "name": INPUT, "subject": "x"}]), "jfk", Stream())
+    for each in (telemetry, shared):
+        each.take_in(PROGRESS[0])
+    assert (telemetry.misses(PROGRESS[2]), shared.misses(PROGRESS[2])) == (False, True)
+    shared.enabled = False
+    assert not shared.misses(PROGRESS[2])
+
+
 def test_report_when_it_is_unlike_any_known_then_the_job_goes_on(telemetry: JobTelemetry) -> None:
     telemetry.take_in({"batchId": 0, "durationMs": {"addBatch": 1}})
     telemetry.stored(StoredBatch(0, [], 0, 0))

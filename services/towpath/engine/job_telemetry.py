@@ -35,9 +35,11 @@ class JobTelemetry:
     events: EventTraces
     steps: list[str]
     """Of a chain: the names of its steps."""
+    shares_streams: bool = False
+    """True if streams have events of other topics, too: serial numbers do not count the job's own."""
     enabled: bool = True
     """False if only commands are traced."""
-    _newest: int = -1
+    newest: int = -1
     """The newest micro-batch that was taken in."""
 
     @classmethod
@@ -53,26 +55,28 @@ class JobTelemetry:
             spans=BatchSpans(job, site, assignment.generation),
             events=EventTraces(assignment, site, look_up, pause_s=observation.event_traces_every_s),
             steps=step_names(assignment.spec.operator),
+            shares_streams=any(entry.subject is not None for entry in assignment.inputs),
             enabled=observation.enabled,
         )
 
     def begin(self, newest: int | None, serials: dict[str, int]) -> None:
         """Note that the job runs, perhaps again, behind micro-batch `newest` and serial numbers by input."""
         if newest is not None:
-            self._newest = newest
+            self.newest = newest
         self.measures.begin(serials)
 
     def misses(self, progress: dict[str, Any]) -> bool:
-        """Return True if earlier reports of Spark's are missing before this one."""
-        return progress["batchId"] > self._newest + 1 and (self.spans.waits or self.events.waits)
+        """Return True if earlier reports of Spark's are missing before this one, and something needs them."""
+        counts = self.enabled and self.shares_streams
+        return progress["batchId"] > self.newest + 1 and (counts or self.spans.waits or self.events.waits)
 
     def take_in(self, progress: dict[str, Any]) -> None:
         """Take in a report of Spark's, in order. Repeated ones change nothing."""
         try:
             report = BatchReport.of(progress, self.inputs, self.steps)
-            if report is None or report.batch <= self._newest:
+            if report is None or report.batch <= self.newest:
                 return
-            self._newest = report.batch
+            self.newest = report.batch
             self.spans.take_in(report)
             if self.enabled:
                 self.measures.take_in(report)

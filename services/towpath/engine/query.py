@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -250,8 +251,12 @@ class Query:
             return
         progress = json.loads(report.json())
         if self.telemetry.misses(progress):
-            for earlier in running._jsq.recentProgress():  # type: ignore[operator]
-                self.telemetry.take_in(json.loads(earlier.json()))
+            # From the newest back, because each report costs a call across the bridge.
+            recent = reversed(running._jsq.recentProgress())  # type: ignore[operator]
+            reports = (json.loads(each.json()) for each in recent)
+            missing = takewhile(lambda each: each["batchId"] > self.telemetry.newest, reports)
+            for earlier in reversed([*missing]):
+                self.telemetry.take_in(earlier)
         self.telemetry.take_in(progress)
         self.on_progress(progress)
         # A report comes a moment after the commit. Before it there may be a report of a trigger that found
