@@ -51,7 +51,7 @@ def _write(scratch: Path, content: bytes, mode: int | None, *, durable: bool) ->
 
 
 def sync_tree(directory: Path) -> None:
-    """Return when a directory is on the disk with all that is in it."""
+    """Return when a directory is on the disk under its name, with all that is in it."""
     for path in [*directory.rglob("*"), directory, directory.parent]:
         sync_directory(path)
 

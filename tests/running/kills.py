@@ -24,7 +24,7 @@ GIVE_UP_S = 120.0
 
 @dataclass(frozen=True)
 class Numbered:
-    """An event whose body is its number."""
+    """An event of a device that numbers them."""
 
     payload: bytes
     at: float = 0.0

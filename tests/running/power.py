@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from running.waiting import until
 from running.whole_mesh import WholeMesh
+from towpath.processes import child
 
 SUPERVISOR = "local"
 SERVERS = ("nats", "hub", "redis")
@@ -58,7 +59,7 @@ def cut(mesh: WholeMesh, machine: str, *disks: Disk) -> None:
 
     `disks` have all that the machine stores. Its processes start again as after a boot.
     """
-    running = {process["name"]: process["pid"] for process in mesh.json("status")["processes"]}
+    running = mesh.pids()
     supervisor = running.pop(SUPERVISOR)
     sites = tuple(f"{site}-" for site in mesh.state.sites)
     mine = [n for n in running if n.startswith(f"{machine}-" if machine != "hub" else "")]
@@ -68,24 +69,13 @@ def cut(mesh: WholeMesh, machine: str, *disks: Disk) -> None:
     try:
         # Servers first: without them, no one can be told what the disk does not have.
         for name in sorted(mine, key=lambda name: not name.endswith(SERVERS)):
-            kill_all(running[name])
+            # The leader last: without it, nothing says any more what it started.
+            leader = psutil.Process(running[name])
+            child.kill_all([*leader.children(recursive=True), leader])
         for disk in disks:
             disk.cut()
     finally:
         os.kill(supervisor, signal.SIGCONT)
-
-
-def kill_all(pid: int) -> None:
-    """Kill a process with all that it has started, and wait until they are gone."""
-    try:
-        leader = psutil.Process(pid)
-        processes = [leader, *leader.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(processes, timeout=ENDS_S)
 
 
 @contextmanager

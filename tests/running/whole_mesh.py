@@ -63,6 +63,10 @@ class WholeMesh(CommandLine):
         lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
         return [line for line in lines if str(self.home) in line and DISK not in line]
 
+    def pids(self) -> dict[str, int]:
+        """Return the pid of each process by its name."""
+        return {process["name"]: process["pid"] for process in self.json("status")["processes"]}
+
     def deploy_example(self, name: str, replaced: Mapping[str, str] | None = None) -> None:
         """Deploy `examples/NAME.yaml`, with some of its words replaced, such as the job's name."""
         text = (EXAMPLES / f"{name}.yaml").read_text()

@@ -12,7 +12,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     time = [1000.0]
-    monkeypatch.setattr(deadlines, "_now", lambda: time[0])
+    monkeypatch.setattr(deadlines, "seconds_since_boot", lambda: time[0])
     return time
 
 

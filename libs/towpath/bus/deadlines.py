@@ -7,11 +7,11 @@ clock that goes on while the machine sleeps.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from towpath.boot_clock import seconds_since_boot
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 WAITS_HEADER = "Towpath-Waits-S"
@@ -35,7 +35,7 @@ def counting(headers: Mapping[str, str] | None) -> Iterator[None]:
         seconds = float((headers or {}).get(WAITS_HEADER, UNTOLD_S))
     except ValueError:
         seconds = UNTOLD_S
-    token = _due.set(_now() + seconds)
+    token = _due.set(seconds_since_boot() + seconds)
     try:
         yield
     finally:
@@ -45,17 +45,13 @@ def counting(headers: Mapping[str, str] | None) -> Iterator[None]:
 def check_in_time() -> None:
     """Raise `TowpathError` (deadline) if the sender of the command under way has stopped waiting."""
     due = _due.get()
-    if due is not None and _now() > due:
+    if due is not None and (late_s := seconds_since_boot() - due) > 0:
         raise TowpathError(
             ErrorCode.DEADLINE,
-            f"the command waited here {_now() - due:.1f} s longer than its sender; nothing was done",
+            f"the command waited here {late_s:.1f} s longer than its sender; nothing was done",
         )
 
 
 def keep_no_deadline() -> None:
     """Let the present task, begun by a command, forget the command's deadline."""
     _due.set(None)
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -49,7 +49,7 @@ class Mirrors:
                 await self._make(resolved, after)
             else:
                 if info.config.mirror_direct:
-                    await self._streams.jetstream.update_stream(replace(info.config, mirror_direct=False))
+                    await self._streams.change(name, mirror_direct=False)
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:

@@ -8,7 +8,6 @@ epoch only, so the server refuses a former owner.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -17,6 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.errors import ConnectionClosedError
 
+from towpath.boot_clock import seconds_since_boot
 from towpath.bus.connecting import FreshConnection, login_of
 from towpath.contracts.data_plane import (
     BATCH_HEADER,
@@ -54,14 +54,6 @@ LIFE_S = 10.0
 UNHEARD_S = 20.0
 """Time for which an epoch may be accepted nowhere: the output's agent may die while the owner changes, and is
 back in seconds. After that no stream is about to accept it, and the coordinator must see that."""
-
-
-def seconds_since_boot() -> float:
-    """Return the time since the machine started, with the time that it slept.
-
-    The clock of an event loop stands still while the machine sleeps. The stream's memory of ids does not.
-    """
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True)

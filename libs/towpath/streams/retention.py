@@ -55,7 +55,7 @@ def margin(stream: StreamView, position: int, at: datetime) -> Margin | None:
     """
     if position >= stream.last or stream.first > stream.last:
         return None
-    oldest, newest = _time(stream.first_stored_at), _time(stream.last_stored_at)
+    oldest, newest = map(datetime.fromisoformat, (stream.first_stored_at, stream.last_stored_at))
     span_s = (newest - oldest).total_seconds()
     kept = stream.last - stream.first + 1
     behind = min(stream.last - position, kept)
@@ -83,7 +83,3 @@ def margins(
         if one is not None:
             found[entry.name] = one
     return found
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -113,8 +113,7 @@ class SiteStreams:
             await self.jetstream.add_stream(wanted)
             return
         if found.subjects == wanted.subjects:
-            limits = {"max_bytes": wanted.max_bytes, "max_age": wanted.max_age}
-            await self.jetstream.update_stream(replace(found, **limits))
+            await self.change(data_plane.MQTT_STREAM, max_bytes=wanted.max_bytes, max_age=wanted.max_age)
             return
         changed = replace(found, subject_transform=wanted.subject_transform)
         await self.jetstream.update_stream(replace(changed, subjects=[f"{data_plane.MQTT_STORE}>", results]))
@@ -130,13 +129,13 @@ class SiteStreams:
         self._shares = shares
         for name, most in shares.items():
             if views[name].max_bytes != most:
-                await self._change(name, max_bytes=most)
+                await self.change(name, max_bytes=most)
 
     async def admit_devices(self, *, admitted: bool) -> None:
         """Let IN take events, or refuse them all. A refused event is not acknowledged to its device."""
-        await self._change(data_plane.IN_STREAM, max_msg_size=-1 if admitted else NO_EVENT_BYTES)
+        await self.change(data_plane.IN_STREAM, max_msg_size=-1 if admitted else NO_EVENT_BYTES)
 
-    async def _change(self, name: str, **changes: Any) -> None:
+    async def change(self, name: str, **changes: Any) -> None:
         """Change some of a stream's configuration, if it is not so already."""
         async with self._changing:
             config = (await self.jetstream.stream_info(name)).config

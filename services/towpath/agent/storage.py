@@ -64,6 +64,8 @@ class Storage:
         self._state = StorageState.OK
         self._near: set[tuple[str, str]] = set()
         """Job and input for which it was told that retention is near."""
+        self._taken = 0.0
+        """Share of the disk that was taken at the last look, of what the site may use at all."""
         _, used, free = usage(directory)
         self._budget = self._streams.retention.total_bytes or int(BUDGET * (used + free))
 
@@ -71,14 +73,8 @@ class Storage:
         """Return what is wrong with the disk, for people."""
         if self._state is StorageState.OK:
             return None
-        taken, _ = self._taken()
         refused = ", events of devices are refused" if self._state is StorageState.FULL else ""
-        return f"the disk is {taken:.0%} full{refused}"
-
-    def _taken(self) -> tuple[float, int]:
-        """Return the share of the disk that is taken, of what the site may use at all, and the free bytes."""
-        _, used, free = self._usage(self._directory)
-        return used / (used + free), free
+        return f"the disk is {self._taken:.0%} full{refused}"
 
     async def watch(self) -> None:
         """Look until cancelled."""
@@ -102,11 +98,11 @@ class Storage:
         return divided(self._budget, dict.fromkeys(limited, self._streams.retention.max_bytes))
 
     async def _look_at_disk(self) -> None:
-        taken, free = await asyncio.to_thread(self._taken)
-        state = _state(self._state, taken)
-        # Each time, because a repetition of `ensure_in` admits them.
-        await self._streams.admit_devices(admitted=state is not StorageState.FULL)
+        _, used, free = await asyncio.to_thread(self._usage, self._directory)
+        self._taken = used / (used + free)
+        state = _state(self._state, self._taken)
         if state is not self._state:
+            await self._streams.admit_devices(admitted=state is not StorageState.FULL)
             self._state = state
             log.warning("the disk is %s: %d bytes are free", state, free)
             await self._publish(StorageChanged(site=self._streams.site, state=state, free_bytes=free))

@@ -85,7 +85,7 @@ async def test_job_when_its_stream_lost_its_end_then_goes_on_behind_what_is_left
         for number in range(20):
             await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
     newest, name = (await streams.stream_info("IN")).state.last_seq, "jfk/site/departures"
-    (known,) = await page(streams._nc, "jfk", "IN", newest - 5, 1)
+    (known,) = await page(trial.agents.buses["jfk"].connection, "jfk", "IN", newest - 5, 1)
     failed = JobStatus(
         job="counts",
         epoch=1,

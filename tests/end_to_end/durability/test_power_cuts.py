@@ -13,7 +13,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -21,7 +20,7 @@ import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
 from running.flow import WINDOW, event, job, numbers, stored
-from running.kills import kept_through
+from running.kills import Numbered, kept_through
 from running.mesh import Mesh, running_mesh
 from running.power import Disk, cut, disk_at
 from running.waiting import eventually
@@ -72,14 +71,6 @@ async def test_event_when_acknowledged_and_the_power_fails_then_is_kept_by_a_pow
     assert kept.report.acknowledged == cuts * a_cut
     assert (not kept.lost) == durable, "and the disk does forget"
     assert kept.in_order
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """An event of a device, by its number."""
-
-    payload: bytes
-    at: float = 0.0
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ async def test_windows_when_engine_agent_and_coordinator_are_killed_at_once_then
 
         async with flowing(shared_mesh.state, "site/killed") as load:
             await eventually(publishes)
-            processes = {p["name"]: p["pid"] for p in shared_mesh.json("status")["processes"]}
+            processes = shared_mesh.pids()
             for name in ("cloud-engine", "cloud-agent", "coordinator"):
                 os.kill(processes[name], signal.SIGKILL)
             before = await results()

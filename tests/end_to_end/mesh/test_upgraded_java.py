@@ -50,8 +50,8 @@ def mesh(java: Path, tmp_path: Path) -> Iterator[WholeMesh]:
 
 def virtual_machine(mesh: WholeMesh) -> psutil.Process:
     """Return the JVM of the site's engine."""
-    engine = next(p for p in mesh.json("status")["processes"] if p["name"] == "jfk-engine")
-    return next(p for p in psutil.Process(engine["pid"]).children(recursive=True) if p.name() == "java")
+    engine = psutil.Process(mesh.pids()["jfk-engine"])
+    return next(p for p in engine.children(recursive=True) if p.name() == "java")
 
 
 def upgrade(java: Path, earlier: int) -> None:

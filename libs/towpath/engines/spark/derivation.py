@@ -15,11 +15,8 @@ from pathlib import Path
 from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
 from towpath.contracts.data_plane import Offset
-from towpath.engines.spark.layout import NO_OFFSET, newest_commit, relocate
+from towpath.engines.spark.layout import HEADER_LINES, last_offsets, newest_commit, relocate
 from towpath.engines.spark.snapshot import snapshot
-
-HEADER_LINES = 2
-"""First lines of a file of offsets: version of the format, and metadata with the watermark."""
 
 
 def derive(checkpoint: Path, into: Path, before: Sequence[str], serials: Mapping[str, int]) -> None:
@@ -55,15 +52,10 @@ def _rewritten(text: str, before: Sequence[str], serials: Mapping[str, int]) -> 
 
     A plan with several branches reads all inputs per branch.
     """
-    lines = text.splitlines()
-    old = lines[HEADER_LINES:]
-    known = {name: _offset(line) for name, line in zip(before, old, strict=False)}
+    lines, known = text.splitlines(), last_offsets(text, before)
+    branches = (len(lines) - HEADER_LINES) // len(before)
     offsets = [json.dumps(_going_on(known.get(name), serial).document()) for name, serial in serials.items()]
-    return "\n".join([*lines[:HEADER_LINES], *offsets * (len(old) // len(before))])
-
-
-def _offset(line: str) -> Offset | None:
-    return None if line in NO_OFFSET else Offset.of(json.loads(line))
+    return "\n".join([*lines[:HEADER_LINES], *offsets * branches])
 
 
 def _going_on(known: Offset | None, serial: int) -> Offset:

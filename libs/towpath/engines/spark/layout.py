@@ -16,7 +16,10 @@ from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
 from towpath.contracts.data_plane import Offset
 
-NO_OFFSET = ("-", "null")
+HEADER_LINES = 2
+"""First lines of a file of offsets: version of the format, and metadata with the watermark."""
+
+_NO_OFFSET = ("-", "null")
 """In place of the offset of a source that has not planned anything."""
 
 
@@ -37,13 +40,19 @@ def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str,
     `inputs` are the job's input names in the order of its plan. Raises `ValueError` when the offsets do not
     fit their number.
     """
-    return by_input(inputs, _offsets(checkpoint, batch))
+    return by_input(inputs, offsets_in((checkpoint / "offsets" / str(batch)).read_text()))
 
 
-def _offsets(checkpoint: Path, batch: int) -> list[dict[str, Any] | None]:
-    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
-    offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
-    return [None if line in NO_OFFSET else json.loads(line) for line in offsets]
+def offsets_in(text: str) -> list[dict[str, Any] | None]:
+    """Return the offsets of a plan's sources, from a file of offsets; None if one has planned nothing."""
+    lines = text.splitlines()[HEADER_LINES:]
+    return [None if line in _NO_OFFSET else json.loads(line) for line in lines]
+
+
+def last_offsets(text: str, inputs: Sequence[str]) -> dict[str, Offset]:
+    """Return input → its offset in the first branch of the plan, from a file of offsets."""
+    offsets = zip(inputs, offsets_in(text), strict=False)
+    return {name: Offset.of(offset) for name, offset in offsets if offset is not None}
 
 
 def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, Any] | None]) -> dict[str, int]:
@@ -73,11 +82,8 @@ def committed_times(checkpoint: Path, inputs: Sequence[str]) -> dict[str, str]:
     batch = newest_commit(checkpoint)
     if batch is None:
         return {}
-    offsets = _offsets(checkpoint, batch)[: len(inputs)]
-    known = (
-        (name, Offset.of(offset).stored_at) for name, offset in zip(inputs, offsets, strict=True) if offset
-    )
-    return {name: stored_at for name, stored_at in known if stored_at}
+    known = last_offsets((checkpoint / "offsets" / str(batch)).read_text(), inputs)
+    return {name: offset.stored_at for name, offset in known.items() if offset.stored_at}
 
 
 def relocate(checkpoint: Path) -> None:

@@ -25,7 +25,6 @@ does not wait until the job has caught up with an outage: it is judged by how so
 
 CAUGHT_UP_WITHIN_S = 180.0
 
-
 BROKER_PAUSE_S = 9.0
 """Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
 would be stored twice, later than any watermark waits."""

@@ -18,7 +18,6 @@ from towpath.protocols.table import Strategy, strategies
 RECOVERED_WITHIN_S = 30.0
 """Seconds after the fault's end within which results must flow again, by default."""
 
-
 OUTAGE_S = 10.0
 """Seconds for which a fault lasts that is not over at once, by default."""
 

@@ -79,12 +79,12 @@ class FileSystem(mfusepy.Operations):
         return descriptor
 
     def open(self, path: str, flags: int) -> int:
-        readable = (flags & ~(os.O_WRONLY | os.O_APPEND | os.O_EXCL | os.O_CREAT)) | (
-            os.O_RDWR if flags & os.O_WRONLY else 0
-        )
+        # Always readable, because a sync copies what was written. The kernel gives the offset of each write.
+        passed = flags & ~(os.O_ACCMODE | os.O_APPEND | os.O_EXCL | os.O_CREAT)
+        passed |= os.O_RDONLY if flags & os.O_ACCMODE == os.O_RDONLY else os.O_RDWR
         number = self._disk.number(path.lstrip("/"))
         size = self._path(path).stat().st_size
-        descriptor = os.open(self._path(path), readable)
+        descriptor = os.open(self._path(path), passed)
         self._open[descriptor] = number, bool(flags & SYNCHRONOUS)
         if flags & os.O_TRUNC:
             self._disk.write(number, 0, size)

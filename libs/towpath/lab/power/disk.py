@@ -36,7 +36,7 @@ class Disk:
         """Path → number of the file."""
         self._changed: dict[int, list[tuple[int, int]]] = {}
         """File → ranges that were written since its last sync."""
-        self._pending: list[Callable[[dict[str, int]], None]] = []
+        self._pending: list[Callable[[dict[str, int]], object]] = []
         """Changes of names since the last sync."""
         self.now.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self._kept, ignore_errors=True)
@@ -90,7 +90,7 @@ class Disk:
     def _rename(self, change: Callable[[dict[str, int]], object]) -> None:
         with self._lock:
             change(self._names)
-            self._pending.append(lambda names: (change(names), None)[1])
+            self._pending.append(change)
 
     def write(self, number: int, offset: int, length: int) -> None:
         """Note that a range of a file has another content, or is cut off."""

@@ -141,11 +141,8 @@ def check_mesh(needs: ScenarioMesh, up: Stage) -> None:
                 value=site,
                 allowed=known,
             )
-    for site in needs.sites:
-        if (
-            needs.durability is Durability.POWER_SAFE
-            and up.mesh.site(site).spec.durability is Durability.FAST
-        ):
+        is_fast = up.mesh.site(site).spec.durability is Durability.FAST
+        if needs.durability is Durability.POWER_SAFE and is_fast:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
                 f"{site} is not power-safe",

@@ -119,18 +119,16 @@ def changed(record: OperationRecord) -> JobEntry:
 def carried(record: OperationRecord) -> dict[str, int]:
     """Return, for each input of the new job, where the old job stopped in the same stream, or is to go on."""
     stopped = stop_job.fact_in(record).serials
-    before = {i.place: i.name for i in record.entry_before.inputs}
-    same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
-    going_on = {name: stopped[old] for name, old in same if old in stopped}
-    return going_on | {name: _resumed(record, name, going_on) for name in record.resumes}
-
-
-def _resumed(record: OperationRecord, name: str, going_on: dict[str, int]) -> int:
-    """Return where a job reads on that was told where: not before what it has processed since."""
-    numbering = {i.name: i.numbering for i in record.entry_before.inputs}
-    (after,) = (i for i in record.entry_after.inputs if i.name == name)
-    wanted = record.resumes[name]
-    return wanted if after.numbering != numbering[name] else max(wanted, going_on.get(name, 0))
+    before = {entry.place: entry for entry in record.entry_before.inputs}
+    found: dict[str, int] = {}
+    for entry in record.entry_after.inputs:
+        old, serials = before.get(entry.place), [record.resumes.get(entry.name)]
+        if old is not None and old.numbering == entry.numbering:
+            serials.append(stopped.get(old.name))  # It does not go back to what it has processed since.
+        known = [serial for serial in serials if serial is not None]
+        if known:
+            found[entry.name] = max(known)
+    return found
 
 
 ADJUST = register(

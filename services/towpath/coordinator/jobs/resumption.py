@@ -40,7 +40,7 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
         floor = status.serials.get(entry.name, 0)
         if _is_renumbered(entry, before.site, stream, status):
             renumbered.add(entry.name)
-            floor = await _still_processed(situation.bus, entry, status)
+            floor = await _still_processed(situation.bus, entry, stream, status)
         begins[entry.name] = await _beginning(situation.bus, entry, stream, command.start, floor)
     inputs_after = [_renumbered(i) if i.name in renumbered else i for i in before.inputs]
     after = before.at_epoch(before.next_epoch()).model_copy(
@@ -102,13 +102,16 @@ async def _beginning(
     oldest, newest = max(stream.first - 1, floor), max(stream.last, floor)
     if isinstance(start, str):
         return oldest if start == "earliest" else newest
-    wanted = start if isinstance(start, int) else await _before(bus, entry, stream, start)
+    if isinstance(start, datetime):
+        given, wanted = start.isoformat(), await _before(bus, entry, stream, start)
+    else:
+        given = wanted = start
     if wanted < floor:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             f"{entry.name} is processed up to serial {floor}; going back would count events twice",
             field="start",
-            value=start if isinstance(start, int) else start.isoformat(),
+            value=given,
             allowed=f"{floor} or later; a new job may begin earlier",
         )
     if not oldest <= wanted <= newest:
@@ -116,7 +119,7 @@ async def _beginning(
             ErrorCode.INVALID,
             f"{entry.name} has no event there",
             field="start",
-            value=start if isinstance(start, int) else start.isoformat(),
+            value=given,
             allowed=f"{oldest} to {newest}",
         )
     return wanted
@@ -131,7 +134,7 @@ async def _before(bus: Bus, entry: ResolvedInput, stream: StreamView, at: dateti
     return stream.last if found is None else found
 
 
-async def _still_processed(bus: Bus, entry: ResolvedInput, status: JobStatus) -> int:
+async def _still_processed(bus: Bus, entry: ResolvedInput, stream: StreamView, status: JobStatus) -> int:
     """Return the last serial number of a stream that lost its end up to which its events are processed.
 
     They were stored up to the time of the last one that the job has processed. What came since is new. A
@@ -140,7 +143,6 @@ async def _still_processed(bus: Bus, entry: ResolvedInput, status: JobStatus) ->
     stored_at = status.stored_at.get(entry.name)
     if stored_at is None:
         return 0
-    stream = await _stream(bus, entry)
     since = datetime.fromisoformat(stored_at) + timedelta(microseconds=1)  # It has nanoseconds.
     return await _before(bus, entry, stream, since)
 
