@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from towpath.contracts.site import Compilation, EngineSpec
 from towpath.engine.class_archive import archive_option
@@ -114,9 +115,26 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     for key, value in tuning.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.dataSource.register(StreamSource)
+    register_source(session, StreamSource)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def register_source(session: SparkSession, source: type[DataSource]) -> None:
+    """Register a source that many queries of the session read.
+
+    All of them share the map of environment variables that it is registered with, and each adds to it while
+    it starts. Spark makes that a plain `HashMap`. Two queries that started at the same moment left it with a
+    wrong count, and from then on no task of any query could read it (`java.io.OptionalDataException`).
+    """
+    context = session.sparkContext
+    jvm: Any = context._jvm
+    variables = context.environment
+    context.environment = jvm.java.util.concurrent.ConcurrentHashMap(variables)
+    try:
+        session.dataSource.register(source)
+    finally:
+        context.environment = variables
 
 
 def java_options_of(spec: EngineSpec, log_configuration: Path) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from towpath.contracts.data_plane import Offset
 from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engine.session import register_source
 from towpath.operators.compilation import compile_job
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
@@ -36,7 +37,7 @@ def warm_up(session: SparkSession, *, read_ahead: bool) -> None:
 
     `read_ahead`: the engine reads them as it reads small micro-batches, without a Python worker.
     """
-    session.dataSource.register(WarmUpSource)
+    register_source(session, WarmUpSource)
     assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
     nowhere = {"url": "", "credentials_file": "", "stream": "", "read_ahead": str(read_ahead).lower()}
 

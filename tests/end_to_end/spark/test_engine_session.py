@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from towpath.engine.class_archive import class_archive
 from towpath.engine.warm_up import warm_up
+from towpath.streams.source import StreamSource
 
 
 def test_class_archive_when_the_installation_has_one_then_the_jvm_maps_it(session: SparkSession) -> None:
@@ -46,3 +47,13 @@ def _minor_faults_of_ended_children(session: SparkSession) -> int:
 def test_warm_up_when_an_engine_starts_then_needs_no_server(session: SparkSession) -> None:
     warm_up(session, read_ahead=True)
     assert session.streams.active == []
+
+
+def test_source_when_queries_start_at_the_same_moment_then_their_shared_map_bears_it(
+    session: SparkSession,
+) -> None:
+    sources = session._jsparkSession.sessionState().dataSourceManager()
+    variables = sources.lookupDataSource(StreamSource.name()).dataSourceCls().envVars()
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    assert jvm.py4j.reflection.TypeUtil.isInstanceOf("java.util.concurrent.ConcurrentMap", variables)
