@@ -55,9 +55,9 @@ def event(number: int) -> bytes:
 class Load:
     """A device at jfk that publishes numbered events to a topic until it is told to stop."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, first: int = 0) -> None:
         self.topic = topic
-        self.sent = 0
+        self.sent = first
         self._stop = asyncio.Event()
 
     async def run(self, state: MeshState) -> None:
@@ -66,7 +66,7 @@ class Load:
         async with aiomqtt.Client(
             site.mqtt_host, site.mqtt_port, username=site.device.user, password=site.device.password
         ) as client:
-            for number in itertools.count():
+            for number in itertools.count(self.sent):
                 if self._stop.is_set():
                     return
                 await client.publish(self.topic, event(number), qos=1)
@@ -79,9 +79,9 @@ class Load:
 
 
 @asynccontextmanager
-async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Load]:
-    """Let events flow within the block. At its end the last one has been acknowledged."""
-    load = Load(topic)
+async def flowing(state: MeshState, topic: str = "site/raw", first: int = 0) -> AsyncIterator[Load]:
+    """Let events flow within the block, from number `first`. At its end the last one is acknowledged."""
+    load = Load(topic, first)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(load.run(state))
         try:

@@ -23,7 +23,7 @@ class ClockSkew(HeldFault):
     `time.time_ns`.
 
     `datetime.now` stays right, and so do the times of traces. Timeouts go by another clock. An engine's JVM
-    and the servers are not affected.
+    and the servers are not affected: `clock_jump` sets theirs.
     """
 
     applies_to = frozenset({TargetKind.CLOCK.value})
