@@ -16,6 +16,7 @@ from towpath.composition.running import RunningJob
 from towpath.composition.schedule import in_order, makespan_s
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Input
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState, SiteStatus
@@ -79,6 +80,16 @@ def example(name: str) -> PipelineSpec:
         ),
         ({"strategy": "general", "resources": {"cores": 1}}, [Action.KEEP], "unchanged"),
         ({"inputs": [{"site": "jfk", "topic": "site/x", "start": "latest"}]}, [Action.KEEP], "unchanged"),
+        (
+            {"inputs": [{"site": "jfk", "topic": "site/x", "identity": ["id"]}]},
+            [Action.CHANGE],
+            'inputs[0].identity[0]: (absent) → "id"',
+        ),
+        (
+            {"inputs": [{"site": "jfk", "topic": "site/x", "repeats_within": 9}]},
+            [Action.CHANGE],
+            "inputs[0].repeats_within: 20000 → 9",
+        ),
         ({"output": {"topic": "late", "site": "jfk"}}, [Action.KEEP], "unchanged"),
     ],
 )
@@ -100,7 +111,7 @@ def test_change_when_planned_then_names_all_fields_that_differ_with_their_whole_
         )
     )
     assert [(f.field, f.old, f.new) for f in found.fields] == [
-        ("inputs[1]", None, {"site": "jfk", "topic": "site/y", "start": "earliest"}),
+        ("inputs[1]", None, Input(site="jfk", topic="site/y").model_dump()),
         ("operator.where", "delay > 15", where),
         ("site", "jfk", "cloud"),
     ]

@@ -128,6 +128,26 @@ async def test_update_when_a_writer_came_to_a_topic_since_then_the_unchanged_job
     assert [i.stream for i in operation.entry_after.inputs] == ["OUT_writer", "OUT_second"]
 
 
+async def test_update_when_an_input_says_what_repeats_then_the_job_goes_on_where_it_stands_with_that() -> None:
+    window = {
+        "kind": "window",
+        "fields": {"at": "timestamp"},
+        "size_s": 1,
+        "aggregates": {"n": {"function": "count"}},
+    }
+    before = entry(PipelineJob.model_validate(job("a").model_dump() | {"operator": window}))
+    stands = before.inputs[0].model_copy(update={"after_serial": 7})
+    played = Played({"a": before.model_copy(update={"inputs": [stands]})})
+    read = before.spec.inputs[0].model_copy(update={"identity": ["id"], "repeats_within": 50})
+    changed = before.spec.model_copy(update={"inputs": [read]})
+
+    operation = await plan_update(UpdateJob(spec=changed), played.situation)
+
+    told = stands.model_copy(update={"identity": ["id"], "repeats_within": 50})
+    assert operation.entry_after.inputs == [told]
+    assert operation.entry_after.generation == before.generation, "its checkpoint goes on"
+
+
 def demanding(name: str, cores: float, **changes: Any) -> PipelineJob:
     return PipelineJob.model_validate(job(name).model_dump() | {"resources": {"cores": cores}} | changes)
 

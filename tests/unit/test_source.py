@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ class Log:
         self.lag = 0
         self.mine = range(0)
         self.asked: list[tuple[int, int]] = []
+        self.bodies: dict[int, bytes] = {}
 
     def view(self, stream: str, fresh_s: float = 0) -> StreamView:
         at = self.times.get(self.last, "")
@@ -40,8 +42,11 @@ class Log:
     def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
         """Return messages of `mine`, and of another topic."""
         self.asked.append((after, through))
+        if after + 1 < self.first:
+            raise EventsLost(stream, after + 1, self.first - 1)
+        at = datetime(2026, 1, 1, tzinfo=UTC)
         yield [
-            ChangedMessage(n, "mine" if n in self.mine else "other", datetime(2026, 1, 1, tzinfo=UTC), b"{}")
+            ChangedMessage(n, "mine" if n in self.mine else "other", at, self.bodies.get(n, b"{}"))
             for n in range(after + 1, through + 1)
         ]
 
@@ -260,4 +265,79 @@ def test_range_when_read_as_a_batch_then_is_split_like_a_backlog() -> None:
     assert RangeReader({**options, "after": "10", "through": "60010"}).partitions() == [
         SerialRange(10, 30_010),
         SerialRange(30_010, 60_010),
+    ]
+
+
+LOOKING_BACK = {"subject": "mine", "identity": "id", "repeats_within": "50"}
+
+
+def events_of(looking: StreamReader | RangeReader, after: int, through: int) -> list[int]:
+    """Return the serial numbers that a plan gets of a range."""
+    batches = looking.read(SerialRange(after, through))
+    return [n for batch in batches for n in batch.column("serial").to_pylist()]
+
+
+def send(log: Log, **at: str) -> None:
+    """Let the device send its events `x`, `y`… at these serial numbers."""
+    for identity, serials in at.items():
+        log.bodies |= {int(n): json.dumps({"id": identity}).encode() for n in serials.split()}
+    log.mine = range(1, 1_000)
+
+
+def test_events_when_one_repeats_an_earlier_one_then_it_is_passed_over_whatever_was_read_before(
+    log: Log,
+) -> None:
+    send(log, x="10 20 70 100", y="30 81")
+    running = reader(**LOOKING_BACK)
+    in_one_go = [*range(1, 20), *range(21, 70), *range(71, 100)]
+    assert events_of(running, 0, 100) == in_one_go
+    assert events_of(running, 0, 100) == in_one_go, "it may go back"
+    assert events_of(reader(**LOOKING_BACK), 0, 100) == in_one_go, "it may start again"
+    assert events_of(reader(**LOOKING_BACK), 65, 75) == [66, 67, 68, 69, 71, 72, 73, 74, 75]
+    assert events_of(RangeReader({**WHERE, **LOOKING_BACK, "after": "0", "through": "100"}), 65, 71) == [
+        *range(66, 70),
+        71,
+    ]
+
+
+def test_events_when_no_identity_is_given_then_all_of_them_are_read_and_no_others(log: Log) -> None:
+    send(log, x="10 20")
+    assert events_of(reader(subject="mine"), 15, 25) == [*range(16, 26)]
+    assert log.asked == [(15, 25)]
+
+
+def test_events_when_micro_batches_follow_each_other_then_nothing_is_read_twice(log: Log) -> None:
+    send(log, x="10 20")
+    running = reader(**LOOKING_BACK)
+    for after in range(40, 90, 10):
+        events_of(running, after, after + 10)
+    assert log.asked == [(0, 40), *((after, after + 10) for after in range(40, 90, 10))]
+
+
+def test_events_when_the_earlier_ones_have_expired_then_those_that_are_kept_count(log: Log) -> None:
+    send(log, x="10 60", y="50 61")
+    log.first = 31
+    assert events_of(reader(**LOOKING_BACK), 55, 62) == [56, 57, 58, 59, 60, 62]
+
+
+def test_events_when_earlier_ones_expire_while_they_are_read_then_the_rest_counts(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(log, x="10 60", y="50 61")
+    read, log.first = log.read, 5
+
+    def expiring(stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
+        log.first = 31
+        return read(stream, after, through)
+
+    monkeypatch.setattr(log, "read", expiring)
+    assert events_of(reader(**LOOKING_BACK), 55, 62) == [56, 57, 58, 59, 60, 62]
+
+
+def test_recalled_events_when_some_are_repeats_then_they_are_those_that_counted(log: Log) -> None:
+    send(log, x="10 20", y="30 81")
+    log.mine = range(10, 21)
+    recalled = [*reader(recall="true", **LOOKING_BACK).read(Recalled(100))]
+    assert [n for batch in recalled for n in batch.column("serial").to_pylist()] == [
+        -n for n in range(10, 20)
     ]

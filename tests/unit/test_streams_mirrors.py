@@ -82,6 +82,16 @@ async def test_mirror_when_a_job_needs_older_events_than_it_has_then_it_reaches_
     assert server.begins() == expected
 
 
+async def test_mirror_when_a_job_must_know_repeats_then_it_also_has_the_events_before_the_jobs_own() -> None:
+    looking_back = INPUT.model_copy(update={"identity": ["id"], "repeats_within": 2_500})
+    server, fresh = Server(5_000), Server()
+    await streams(server).mirrors.reach_back(looking_back, 6_999)
+    await streams(fresh).mirrors.reach_back(looking_back, 6_999)
+    assert (server.begins(), fresh.begins()) == (4_500, 4_500)
+    await streams(server).mirrors.reach_back(looking_back, 7_100)
+    assert server.begins() == 4_500
+
+
 async def test_mirror_when_it_is_too_short_and_its_origin_out_of_reach_then_stays_for_who_reads_it() -> None:
     server = Server(5_000, origin=None)
     with pytest.raises(TowpathError) as refused:

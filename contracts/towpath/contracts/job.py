@@ -6,11 +6,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
 from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
-from towpath.contracts.operators import Operator, StepModel
+from towpath.contracts.operators import FieldName, Operator, StepModel
+
+MAX_REPEATS_WITHIN = 200_000
+"""An engine remembers so many identities of an input, in about 40 MB, and reads them when it starts."""
 
 
 class Input(Model):
@@ -21,6 +24,20 @@ class Input(Model):
     """A device topic (`site/…`) or the output topic of a job."""
     start: Literal["earliest", "latest"] | int = "earliest"
     """Where a new job begins: with what is still kept, with what comes, or after a serial number."""
+    identity: list[FieldName] = []
+    """Fields that together identify an event of a device. One that has the same values there as one of the
+    `repeats_within` events before it is passed over. Values count as they are written. An event that lacks
+    one of the fields repeats nothing."""
+    repeats_within: int = Field(default=20_000, ge=1, le=MAX_REPEATS_WITHIN)
+    """How far back a repeat is known: in serial numbers, which all devices of the site share, and as far as
+    the site keeps events."""
+
+    @field_validator("identity")
+    @classmethod
+    def _of_devices(cls, identity: list[str], others: ValidationInfo) -> list[str]:
+        if identity and not others.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX):
+            raise ValueError(f"only events of devices repeat: topics under {DEVICE_PREFIX}")
+        return identity
 
     @property
     def name(self) -> str:
@@ -153,6 +170,10 @@ class ResolvedInput(Model):
     numbering: int = Field(default=0, ge=0)
     """Times that the job was told to go on in a stream that gives its serial numbers to other events,
     because it began again or lost its end. Ids of results must differ from those of the earlier events."""
+    identity: list[FieldName] = []
+    """As in `Input`: an event that repeats another one is passed over."""
+    repeats_within: int = Field(default=0, ge=0, le=MAX_REPEATS_WITHIN)
+    """As in `Input`; 0 without an identity."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ from towpath.operators.kind import user_code, with_code_at
 
 _REASON_FIELDS = 3
 """A reason names this many fields, and then the number of the others."""
+
+_RULE_OF_AN_INPUT = re.compile(r"^inputs\[\d+\]\.(identity|repeats_within)")
+"""Fields of an input that leave its topic as it is."""
 
 
 def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
@@ -185,6 +189,8 @@ def _action_of(path: str) -> Action | None:
     if path == "site" or path.endswith("].start"):
         # The site where a job first ran is history. What counts is where it runs now.
         return None
+    if _RULE_OF_AN_INPUT.search(path):
+        return Action.CHANGE
     return Action.REDIRECT if path.startswith(("inputs", "output")) else Action.CHANGE
 
 

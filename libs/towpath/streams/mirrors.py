@@ -53,7 +53,8 @@ class Mirrors:
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
-        """Make the mirror of another site's stream hold the messages after the serial number `after`.
+        """Make the mirror of another site's stream hold the messages after the serial number `after`, and the
+        earlier ones that these may repeat.
 
         One that was made for another job may begin later. It is made again if the origin still has what it
         lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
@@ -68,10 +69,11 @@ class Mirrors:
                 await self._make(resolved, after)
                 return
             begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
-            if begins <= after + 1:
+            needed = max(after - resolved.repeats_within, 0) + 1
+            if begins <= needed:
                 return
             kept = (await self._streams.view(resolved.site, resolved.stream)).first
-            if max(after + 1, kept) < begins:
+            if max(needed, kept) < begins:
                 await self.drop(resolved)
                 await self._make(resolved, max(after + 1, kept) - 1)
 
@@ -120,10 +122,11 @@ class Mirrors:
             await self._streams.delete(_name(resolved))
 
     async def _make(self, resolved: ResolvedInput, after: int | None) -> None:
+        # Queries look back when they start, see `StreamReader` and `Repeats`.
+        earlier = max(data_plane.RECALLED_EVENTS, resolved.repeats_within)
         origin = StreamSource(
             name=resolved.stream,
-            # Queries look back when they start, see `StreamReader`.
-            opt_start_seq=max(1, after + 1 - data_plane.RECALLED_EVENTS) if after else None,
+            opt_start_seq=max(1, after + 1 - earlier) if after else None,
             external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
         )
         config = self._streams.kept(_name(resolved))

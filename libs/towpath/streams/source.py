@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
+from towpath.streams.repeats import repeats_of
 from towpath.streams.stream_view import StreamView
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ class StreamSource(DataSource):
     """`spark.readStream.format("towpath")`, and `spark.read` for a range of serial numbers.
 
     Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count); `cores` (tasks
-    for a backlog); `reading` (see `Reading.options`).
+    for a backlog); `reading` (see `Reading.options`); `identity` (fields, with commas) and `repeats_within`
+    (an event that repeats one of the last so many does not count, see `Repeats`).
 
     Options of streams:
 
@@ -127,6 +130,10 @@ class EventReader:
         self.subject: str | None = options.get("subject") or None
         self.cores = int(options.get("cores") or 1)
         self.reading = Reading.of(options)
+        self.identity: list[str] = [*filter(None, options.get("identity", "").split(","))]
+        self.repeats_within = int(options.get("repeats_within") or 0)
+        # Another run may find another stream of that name, so it remembers nothing of this one.
+        self.run = uuid.uuid4().hex
 
     @functools.cached_property
     def decoder(self) -> EventDecoder:
@@ -145,12 +152,40 @@ class EventReader:
         return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
     def bundles(self, partition: InputPartition) -> Iterator[Sequence[Event]]:
-        """Yield the events of a range, some thousand at a time."""
+        """Yield the events of a range, some thousand at a time, without those that repeat earlier ones."""
         assert isinstance(partition, SerialRange)
-        for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
+        return self._first_ones(partition) if self.identity else self._stored(partition)
+
+    def _stored(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
+        for messages in reader_for(self.access).read(self.stream, numbers.after, numbers.through):
             kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
             if kept:
                 yield kept
+
+    def _first_ones(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
+        repeats = repeats_of(self.run, self.identity, self.repeats_within)
+        for messages in self._still_kept(SerialRange(repeats.begin(numbers.after), numbers.after)):
+            repeats.first_ones(messages)
+        for messages in self._stored(numbers):
+            first_ones = repeats.first_ones(messages)
+            if first_ones:
+                yield first_ones
+        repeats.position = numbers.through
+
+    def _still_kept(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
+        """Yield the events of a range, as far as they are kept. The oldest may expire meanwhile."""
+        after = numbers.after
+        while after < numbers.through:
+            after = max(after, self._view(0).first - 1)
+            try:
+                yield from self._stored(SerialRange(after, numbers.through))
+                return
+            except EventsLost:
+                if self._view(0).first - 1 <= after:
+                    raise
+
+    def _view(self, fresh_s: float = FRESH_S) -> StreamView:
+        return reader_for(self.access).view(self.stream, fresh_s)
 
 
 class RangeReader(EventReader, DataSourceReader):
@@ -314,9 +349,6 @@ class StreamReader(EventReader, DataSourceStreamReader):
             return view.last_stored_at
         return reader_for(self.access).stored_at(self.stream, serial)
 
-    def _view(self, fresh_s: float = FRESH_S) -> StreamView:
-        return reader_for(self.access).view(self.stream, fresh_s)
-
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""
         return Offset(self._view(BACKLOG_FRESH_S).last).document()
@@ -361,12 +393,13 @@ class StreamReader(EventReader, DataSourceStreamReader):
         """Yield the last events up to a serial number, as far as they are kept."""
         oldest = max(self._view().first - 1, through - RECALL_LIMIT, 0)
         while through > oldest:
-            after = max(oldest, through - RECALLED_EVENTS)
-            found = list(self.bundles(SerialRange(after, through)))
+            numbers = SerialRange(max(oldest, through - RECALLED_EVENTS), through)
+            # Looking for repeats costs more than finding that no event there is the job's.
+            found = list(self.bundles(numbers)) if any(self._stored(numbers)) else []
             if found:
                 yield from found
                 return
-            through = after
+            through = numbers.after
 
     def _passing(self, messages: Sequence[Event]) -> Iterator[Sequence[Event]]:
         if SOURCE_READ.rules:

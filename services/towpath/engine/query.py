@@ -87,6 +87,8 @@ def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[st
         "credentials_file": access.credentials_file,
         "stream": local_stream(settings.site, resolved.site, resolved.stream),
         "subject": resolved.subject or "",
+        "identity": ",".join(resolved.identity),
+        "repeats_within": str(resolved.repeats_within),
         "cores": str(settings.cores),
     }
 

@@ -30,10 +30,21 @@ async def inputs_after(
     begun = {entry.place: entry for entry in await pin_latest(situation.bus, spec, new)}
     begun |= {entry.place: entry.model_copy(update={"after_serial": None}) for entry in going_on}
     inputs = [
-        begun.get(entry.place) or old[entry.place].model_copy(update={"name": entry.name})
-        for entry in resolved
+        begun.get(entry.place) or _going_on(old[entry.place], entry, name=entry.name) for entry in resolved
     ]
     return before.inputs if inputs == before.inputs else inputs
+
+
+def in_the_same_streams(before: JobEntry, inputs: list[ResolvedInput]) -> list[ResolvedInput]:
+    """Return the inputs of a changed job that reads the streams of `before`: their names stay."""
+    pairs = zip(before.inputs, inputs, strict=True)
+    return [_going_on(old, changed, name=old.name) for old, changed in pairs]
+
+
+def _going_on(old: ResolvedInput, changed: ResolvedInput, *, name: str) -> ResolvedInput:
+    """Return an input where it stands, with what else its job now says of it."""
+    said = {"identity": changed.identity, "repeats_within": changed.repeats_within}
+    return old.model_copy(update={"name": name, **said})
 
 
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:

@@ -11,7 +11,7 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Upda
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.artefacts import brought_code
-from towpath.coordinator.jobs.inputs import ended, inputs_after
+from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
@@ -141,7 +141,7 @@ async def plan_update(
         before=before,
         after=after.model_copy(
             update={
-                "inputs": before.inputs if same_inputs else inputs,
+                "inputs": in_the_same_streams(before, inputs) if same_inputs else inputs,
                 "generation": before.generation + (0 if goes_on else 1),
             }
         ),
