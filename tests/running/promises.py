@@ -20,6 +20,7 @@ PROMISES = {
     "mosquitto": "bridges a site to a Mosquitto that is there already, or runs one",
     "serial numbers": "An event has a serial number from the moment its site stores it",
     "renumbered": "a stream that began again, or lost its end, stops the jobs that have read what is gone",
+    "sent twice": "an event that its device sends again counts once",
     "repeats": "the output stream drops what it has already",
     "fencing": "a former owner that comes back is refused by the server, not by good manners",
     "coordinator": "kill it at any line and the next one finishes or undoes",

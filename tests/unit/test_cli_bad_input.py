@@ -103,6 +103,8 @@ def test_command_line_when_an_argument_is_wrong_then_one_line_names_it_and_the_e
         (GOOD_JOB + "priority: 3\n", "field priority"),
         (GOOD_JOB + "---\n" + GOOD_JOB.replace("jfk, topic", "jfk, tpoic"), "inputs.0.t"),
         (GOOD_JOB.replace("topic: departures/clean", "topic: site/x"), "output.topic"),
+        (GOOD_JOB.replace("site/departures", "a/b, identity: [id]"), "inputs.0.identity"),
+        (GOOD_JOB.replace("departures}", "departures, repeats_within: 0}", 1), "inputs.0.repeats_within"),
         (
             GOOD_JOB.replace(
                 "{kind: clean, fields: {id: {type: long}}}",

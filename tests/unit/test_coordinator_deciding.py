@@ -128,7 +128,7 @@ async def test_update_when_a_writer_came_to_a_topic_since_then_the_unchanged_job
     assert [i.stream for i in operation.entry_after.inputs] == ["OUT_writer", "OUT_second"]
 
 
-async def test_update_when_an_input_says_what_repeats_then_the_job_goes_on_where_it_stands_with_that() -> None:
+async def test_update_when_an_input_says_what_repeats_then_the_job_goes_on_where_it_stands() -> None:
     window = {
         "kind": "window",
         "fields": {"at": "timestamp"},

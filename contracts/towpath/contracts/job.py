@@ -13,7 +13,7 @@ from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import FieldName, Operator, StepModel
 
 MAX_REPEATS_WITHIN = 200_000
-"""An engine remembers so many identities of an input, in about 40 MB, and reads them when it starts."""
+"""A query keeps so many identities in 26 MB, and reads them in a second when it starts."""
 
 
 class Input(Model):
@@ -27,10 +27,10 @@ class Input(Model):
     identity: list[FieldName] = []
     """Fields that together identify an event of a device. One that has the same values there as one of the
     `repeats_within` events before it is passed over. Values count as they are written. An event that lacks
-    one of the fields repeats nothing."""
+    one of the fields repeats nothing. An update may change this while the job runs."""
     repeats_within: int = Field(default=20_000, ge=1, le=MAX_REPEATS_WITHIN)
-    """How far back a repeat is known: in serial numbers, which all devices of the site share, and as far as
-    the site keeps events."""
+    """Distance over which a repeat is known: in serial numbers, which all devices of the site share, and as
+    far as the site keeps events."""
 
     @field_validator("identity")
     @classmethod

@@ -13,7 +13,8 @@ checkpoint  what `halt` leaves in the directory, and what can be copied from it 
 The migration of a job relies on the following, whatever the engine:
 
 1. A job reads each input by serial number, without gap, from the assignment's `after_serial` or from where
-   its checkpoint stands. Events that are no longer kept are a failure that names them (`EventsLost:`).
+   its checkpoint stands. Events that are no longer kept are a failure that names them (`EventsLost:`). An
+   event that repeats an earlier one, by the `identity` of its input, makes no results.
 2. It publishes through the epoch's subject and with message ids that depend on nothing but the events: a
    repeated computation is then dropped. A refused publish (`Fenced:`) ends the job here for good.
 3. Its checkpoint is as `towpath.engines.checkpoint_format` demands.
