@@ -51,6 +51,10 @@ def test_event_when_the_fields_are_the_same_then_the_rest_of_it_does_not_count(o
     assert first_ones(Repeats(["class", "id"], 10), b'{"class": "a", "id": 1}', other) == [1]
 
 
+def test_identity_when_it_names_a_field_twice_then_that_counts_once() -> None:
+    assert first_ones(Repeats(["id", "id"], 10), b'{"id": 1}', b'{"id": 2}', b'{"id": 1}') == [1, 2]
+
+
 @pytest.mark.parametrize("bad", [b"rubbish", b'{"v": 1}', b'{"id": null}'])
 def test_event_when_it_has_no_identity_then_none_repeats_it(bad: bytes) -> None:
     assert first_ones(Repeats(["id"], 10), bad, bad, bad) == [1, 2, 3]

@@ -50,9 +50,9 @@ class Repeats:
         self._within = within
         self._newest: dict[bytes, int] = {}
         """Digest of an identity → serial number of its newest event."""
-        members = [(f"field_{n}", msgspec.Raw, _NULL) for n in range(len(identity))]
         # Members have names of their own, because a field may be called like a keyword.
-        names = {f"field_{n}": name for n, name in enumerate(identity)}
+        names = {f"field_{n}": name for n, name in enumerate(dict.fromkeys(identity))}
+        members = [(member, msgspec.Raw, _NULL) for member in names]
         self._decode = msgspec.json.Decoder(msgspec.defstruct("Identity", members, rename=names)).decode
 
     def begin(self, after: int) -> int:

@@ -394,8 +394,9 @@ class StreamReader(EventReader, DataSourceStreamReader):
         oldest = max(self._view().first - 1, through - RECALL_LIMIT, 0)
         while through > oldest:
             numbers = SerialRange(max(oldest, through - RECALLED_EVENTS), through)
-            # Looking for repeats costs more than finding that no event there is the job's.
-            found = list(self.bundles(numbers)) if any(self._stored(numbers)) else []
+            found = list(self._stored(numbers))
+            if found and self.identity:  # Repeats are looked for only where there are events of the job.
+                found = list(self.bundles(numbers))
             if found:
                 yield from found
                 return
