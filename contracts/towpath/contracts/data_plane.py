@@ -125,6 +125,10 @@ OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
 MIRROR_STREAM_PREFIX = "MIRROR_"
 
+KEEPER_PREFIX = "towpath-keeper-"
+"""Beginning of the name of the consumer that lets `MQTT_STREAM` keep what it took after a serial number. That
+number follows, and its metadata say how far each output had come by then."""
+
 DUPLICATE_WINDOW_S = 120.0
 """Time for which a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
 

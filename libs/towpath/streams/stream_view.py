@@ -48,6 +48,8 @@ class StreamView:
     """Bytes that it may keep; -1 for no limit."""
     max_age_s: float = 0.0
     """Seconds that it keeps a message; 0 for no limit."""
+    consumers: int = 0
+    """Readers whose place the server keeps."""
     republishes_to: str = ""
     """Subject of the messages that it republishes."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class StreamView:
             last_stored_at=state.get("last_ts", ""),
             max_bytes=config.get("max_bytes", -1),
             max_age_s=config.get("max_age", 0) / 1e9,
+            consumers=state.get("consumer_count", 0),
             republishes_to=(config.get("republish") or {}).get("dest", ""),
             metadata=config.get("metadata") or {},
         )

@@ -105,6 +105,7 @@ class SiteStreams:
             retention=RetentionPolicy.INTEREST,
             max_bytes=self._shares.get(data_plane.MQTT_STREAM, self.retention.max_bytes),
             max_age=self.retention.max_age_s,
+            allow_direct=True,
             subject_transform=SubjectTransform(src=results, dest=f"{data_plane.MQTT_STORE}>"),
         )
         try:
@@ -113,9 +114,10 @@ class SiteStreams:
             await self.jetstream.add_stream(wanted)
             return
         if found.subjects == wanted.subjects:
-            await self.change(data_plane.MQTT_STREAM, max_bytes=wanted.max_bytes, max_age=wanted.max_age)
+            bounds = {"max_bytes": wanted.max_bytes, "max_age": wanted.max_age}
+            await self.change(data_plane.MQTT_STREAM, allow_direct=True, **bounds)
             return
-        changed = replace(found, subject_transform=wanted.subject_transform)
+        changed = replace(found, subject_transform=wanted.subject_transform, allow_direct=True)
         await self.jetstream.update_stream(replace(changed, subjects=[f"{data_plane.MQTT_STORE}>", results]))
         async for config in self._all():
             there = config.republish

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from nats.errors import Error as NatsError
 
-from towpath.streams.redelivery import redeliver
+from towpath.streams.redelivery import Redelivery
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
+RENEW_EVERY_S = 5.0
 
 
 async def watch(streams: SiteStreams) -> None:
-    """Complete what sessions wait for, at the start and after each reconnection, until cancelled.
-
-    A reconnection need not mean that the server has died. Then there is nothing to complete.
-    """
-    connection, served = streams.connection, -1
+    """Complete what sessions get, at the start and after each reconnection, until cancelled."""
+    connection, served, renewed_at = streams.connection, -1, 0.0
+    redelivery = Redelivery(streams)
     while True:
         reconnects = connection.stats["reconnects"]
-        if reconnects != served and connection.is_connected:
-            try:
-                await redeliver(streams)
-                served = reconnects
-            except (NatsError, OSError, TimeoutError) as error:
-                log.debug("results cannot be given to sessions yet: %s", error)
+        try:
+            if reconnects != served and connection.is_connected:
+                await redelivery.complete()
+                served, renewed_at = reconnects, time.monotonic()
+            elif time.monotonic() > renewed_at + RENEW_EVERY_S and connection.is_connected:
+                await redelivery.renew()
+                renewed_at = time.monotonic()
+        except (NatsError, OSError, TimeoutError) as error:
+            log.debug("results cannot be given to sessions yet: %s", error)
         await asyncio.sleep(LOOK_EVERY_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -13,14 +14,14 @@ from nats.aio.client import Client
 from running.mesh import Mesh
 from running.promises import promise
 from running.publishing import always
-from running.waiting import WITHIN_S, eventually
+from running.waiting import POLL_S, WITHIN_S, eventually
 from towpath.agent import sessions
-from towpath.contracts.data_plane import MQTT_STREAM, batch_label, sink_subject
+from towpath.contracts.data_plane import KEEPER_PREFIX, MQTT_STREAM, batch_label, sink_subject
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
 from towpath.streams.pages import read_after
 from towpath.streams.publisher import Outgoing, Publisher
-from towpath.streams.redelivery import redeliver
+from towpath.streams.redelivery import Redelivery
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 
@@ -42,6 +43,11 @@ class Site:
 
     async def is_away(self) -> bool:
         return not any(c.push_bound for c in await self.streams.jetstream.consumers_info(MQTT_STREAM))
+
+    async def is_kept(self) -> bool:
+        """Tell if the agent has begun to keep what the session gets."""
+        consumers = await self.streams.jetstream.consumers_info(MQTT_STREAM)
+        return any(consumer.name.startswith(KEEPER_PREFIX) for consumer in consumers)
 
     async def all_wait(self) -> bool:
         """Tell if the session holds all results."""
@@ -84,6 +90,7 @@ async def site(own_servers: Mesh) -> AsyncIterator[Site]:
             await board.subscribe("stats/#", qos=1)
         await eventually(made.is_away)
         watching = asyncio.create_task(sessions.watch(streams))
+        await eventually(made.is_kept)
         yield made
         await end([watching])
 
@@ -101,11 +108,38 @@ async def test_session_when_results_wait_in_it_and_its_broker_is_killed_then_hol
         await site.mesh.kill("lga-nats")
         await site.mesh.start("lga-nats")
         await publishing
-    await redeliver(site.streams)
-    assert await redeliver(site.streams) == 0
+    await Redelivery(site.streams).complete()
+    assert await Redelivery(site.streams).complete() == 0
     stored, delivered = await site.stored(), await site.delivered()
     print(f"{KILLS} kills, {len(stored):,} results, all delivered once")
     assert sorted(delivered) == sorted(stored) == list(range((KILLS + 1) * A_KILL))
+
+
+async def test_session_when_its_subscriber_reads_and_the_broker_is_killed_then_gets_each_result(
+    site: Site,
+) -> None:
+    got: list[int] = []
+
+    async def read() -> None:
+        while True:
+            with contextlib.suppress(aiomqtt.MqttError):
+                async with site.board() as board:
+                    async for message in board.messages:
+                        got.append(int(bytes(message.payload)))  # type: ignore[arg-type]
+            await asyncio.sleep(POLL_S)
+
+    reading = asyncio.create_task(read())
+    for kill in range(KILLS + 1):
+        publishing = asyncio.create_task(site.publish(kill * A_KILL))
+        await eventually(lambda kill=kill: _reached(site, kill * A_KILL + A_KILL // 3))
+        if kill:
+            await site.mesh.kill("lga-nats")
+            await site.mesh.start("lga-nats")
+        await publishing
+    await eventually(lambda: len(set(got)) == (KILLS + 1) * A_KILL)
+    await end([reading])
+    print(f"{KILLS} kills, {len(set(got)):,} results, {len(got) - len(set(got))} delivered again")
+    assert set(got) == set(range((KILLS + 1) * A_KILL))
 
 
 async def _reached(site: Site, last: int) -> bool:
