@@ -72,9 +72,9 @@ class Redelivery:
         self._keeper: Keeper | None = None
 
     async def complete(self) -> int:
-        """Publish to the store what it lacks, after a restart of the server. Return how many results it lacked.
+        """Publish to the store what it lacks after a restart of the server. Return the number of results.
 
-        A restart need not have been: then nothing is missing.
+        A restart need not have been. Then nothing is missing.
         """
         self._keeper, given = await self._found(), 0
         if self._keeper is not None:
