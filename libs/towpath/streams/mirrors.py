@@ -12,9 +12,8 @@ from nats.js.api import ExternalStream, StreamSource
 from nats.js.errors import NotFoundError
 
 from towpath.contracts import data_plane
-from towpath.contracts.data_plane import STORED_AT_HEADER
 from towpath.contracts.job import ResolvedInput
-from towpath.streams.pages import page
+from towpath.streams.pages import is_another
 from towpath.streams.stream_view import StreamView
 
 if TYPE_CHECKING:
@@ -110,9 +109,8 @@ class Mirrors:
         for serial, stored_at in [point for point in known if point is not None]:
             if not mirror.first <= serial <= mirror.last:
                 continue  # It has no message any more to compare.
-            there = await page(self._streams.connection, resolved.site, resolved.stream, serial, 1)
-            # Other events have that number, unless it has expired.
-            if there and there[0].serial == serial and there[0].headers.get(STORED_AT_HEADER) != stored_at:
+            connection, site = self._streams.connection, resolved.site
+            if await is_another(connection, site, resolved.stream, serial, stored_at):
                 return False
         return True
 

@@ -15,7 +15,14 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.contracts.data_plane import NO_RESPONDERS, api_prefix, epochs_of, output_id, overlap_range
+from towpath.contracts.data_plane import (
+    NO_RESPONDERS,
+    STORED_AT_HEADER,
+    api_prefix,
+    epochs_of,
+    output_id,
+    overlap_range,
+)
 from towpath.streams.stream_view import stream_view
 
 PAGE = 2000
@@ -62,6 +69,16 @@ async def page(
     if subject is not None:
         wanted["next_by_subj"] = subject
     return await _page(connection, site, stream, wanted)
+
+
+async def is_another(connection: Client, site: str, stream: str, serial: int, stored_at: str) -> bool:
+    """Tell if the message of a serial number is not the one that was stored at a time, as servers write it.
+
+    Then the stream began again, or lost its end. False if it keeps no message of that number.
+    Raises `TimeoutError` when the site does not answer.
+    """
+    there = await page(connection, site, stream, serial, 1)
+    return bool(there) and there[0].serial == serial and there[0].headers.get(STORED_AT_HEADER) != stored_at
 
 
 async def serial_before(connection: Client, site: str, stream: str, at: datetime) -> int | None:

@@ -39,8 +39,10 @@ async def test_windows_when_their_input_began_again_then_go_on_when_they_are_tol
 ) -> None:
     specs = [
         job("fed", "site/resumed", "resumed/fed"),
+        job("also", "site/resumed", "resumed/also"),
         job("resumed", "resumed/fed", "resumed/windows", WINDOW, site="cloud"),
     ]
+    specs[-1]["inputs"].append({"site": "jfk", "topic": "resumed/also"})
     async with open_bus(shared_mesh.at) as bus:
         for spec in specs:
             await bus.request(DeployJob(spec=JobSpec.model_validate(spec)), deadline_s=STEP_S)
@@ -56,11 +58,13 @@ async def test_windows_when_their_input_began_again_then_go_on_when_they_are_tol
 
         async with flowing(shared_mesh.state, "site/resumed"):
             await eventually(publishes)
-            refused = shared_mesh.run("resume", "resumed", "--from", "0")
+            first = ("resume", "resumed", "--input", "jfk/resumed/fed")
+            refused = shared_mesh.run(*first, "--from", "0")
             assert refused.returncode == 2
             assert "going back would count events twice" in refused.stderr
 
-            await begin_again(shared_mesh, await view("fed"))
+            for name in ("fed", "also"):
+                await begin_again(shared_mesh, await view(name))
 
             async def has_stopped() -> bool:
                 status = (await view("resumed")).status
@@ -68,7 +72,10 @@ async def test_windows_when_their_input_began_again_then_go_on_when_they_are_tol
 
             await eventually(has_stopped)
             before = await results()
-            shared_mesh.succeed("resume", "resumed", "--from", "earliest")
+            refused = shared_mesh.run(*first, "--from", "earliest")
+            assert refused.returncode == 2
+            assert "jfk/resumed/also" in refused.stderr
+            shared_mesh.succeed(*first, "--input", "jfk/resumed/also", "--from", "earliest")
 
             async def publishes_again() -> bool:
                 return await results() > before + 3 * KEYS
@@ -76,4 +83,4 @@ async def test_windows_when_their_input_began_again_then_go_on_when_they_are_tol
             await eventually(publishes_again)
         assert (await view("resumed")).state is JobState.RUNNING
         assert set(windows(await stored(bus, "OUT_resumed")).values()) == {1}
-    shared_mesh.remove("resumed", "fed")
+    shared_mesh.remove("resumed", "fed", "also")

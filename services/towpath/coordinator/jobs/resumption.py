@@ -15,7 +15,7 @@ from towpath.coordinator.situation import Situation, check_free, entry_of, recor
 from towpath.operators.kind import keeps_state
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.streams.failures import EventsRenumbered, failure_in
-from towpath.streams.pages import serial_before
+from towpath.streams.pages import is_another, serial_before
 from towpath.streams.stream_view import StreamView, stream_view
 
 ANSWER_S = 5.0
@@ -26,6 +26,7 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.job, "job")
     inputs = _inputs(before, command.inputs)
+    others = [entry for entry in before.inputs if entry not in inputs]
     await check_free(command.job, situation)
     await situation.sites.check_up(before.site, "job")
     await situation.sites.check_up(before.output.site, "job")
@@ -35,10 +36,11 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
     status = await situation.bus.request(progress, deadline_s=ANSWER_S)
     begins: dict[str, int] = {}
     renumbered: set[str] = set()
+    await _check_kept(situation.bus, others, before.site, status)
     for entry in inputs:
         stream = await _stream(situation.bus, entry)
         floor = status.serials.get(entry.name, 0)
-        if _is_renumbered(entry, before.site, stream, status):
+        if await _is_renumbered(situation.bus, entry, before.site, stream, status):
             renumbered.add(entry.name)
             floor = await _still_processed(situation.bus, entry, stream, status)
         begins[entry.name] = await _beginning(situation.bus, entry, stream, command.start, floor)
@@ -79,6 +81,24 @@ def _inputs(before: JobEntry, wanted: Sequence[str]) -> list[ResolvedInput]:
             allowed=sorted(known),
         )
     return [known[name] for name in dict.fromkeys(wanted)] or list(known.values())
+
+
+async def _check_kept(bus: Bus, others: Sequence[ResolvedInput], here: str, status: JobStatus) -> None:
+    """Raise `TowpathError` if inputs that go on where they are have lost events: the job would stop again."""
+    lost: list[str] = []
+    for entry in others if status.state is JobState.FAILED else ():
+        stream, position = await _stream(bus, entry), status.serials.get(entry.name, 0)
+        has_expired = stream.last > position and stream.first > position + 1 > 1
+        if has_expired or await _is_renumbered(bus, entry, here, stream, status):
+            lost.append(entry.name)
+    if lost:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "other inputs have lost events, too, and the job would stop again: name them as well",
+            field="inputs",
+            value=lost,
+            allowed=f"all inputs that have lost events: also {', '.join(lost)}",
+        )
 
 
 async def _stream(bus: Bus, entry: ResolvedInput) -> StreamView:
@@ -153,13 +173,25 @@ def _no_answer(entry: ResolvedInput) -> TowpathError:
     )
 
 
-def _is_renumbered(entry: ResolvedInput, here: str, stream: StreamView, status: JobStatus) -> bool:
-    """Tell if a stream gives its serial numbers to other events: the job said so, or it ends too early."""
-    failure = failure_in(status.error or "")
-    if status.state is not JobState.FAILED or failure is None or failure.kind is not EventsRenumbered:
+async def _is_renumbered(
+    bus: Bus, entry: ResolvedInput, here: str, stream: StreamView, status: JobStatus
+) -> bool:
+    """Tell if a stream gives its serial numbers to other events.
+
+    It ends too early, or has another event at the job's position. Or the job has said so, when it still had.
+    """
+    position, stored_at = status.serials.get(entry.name, 0), status.stored_at.get(entry.name)
+    if stream.last < position:
+        return True
+    failure, name = failure_in(status.error or ""), local_stream(here, entry.site, entry.stream)
+    if failure is not None and failure.kind is EventsRenumbered and f"processed {name} up to" in failure.text:
+        return status.state is JobState.FAILED
+    if stored_at is None:
         return False
-    name = local_stream(here, entry.site, entry.stream)
-    return f"processed {name} up to" in failure.text or stream.last < status.serials.get(entry.name, 0)
+    try:
+        return await is_another(bus.connection, entry.site, entry.stream, position, stored_at)
+    except TimeoutError as error:
+        raise _no_answer(entry) from error
 
 
 def _renumbered(entry: ResolvedInput) -> ResolvedInput:
