@@ -71,6 +71,8 @@ class MonitoredJob:
     asked: int = 0
     """Number of reports that the target's agent has given."""
     recomputed: list[tuple[int, int]] = field(default_factory=list)
+    refusals: list[ErrorCode] = field(default_factory=list)
+    """Answers of the target's agent to the next commands to compute again."""
     life: str = ""
     output_serial: int = 0
     check: ConsistencyCheck = ConsistencyCheck.IDENTITY
@@ -110,6 +112,8 @@ class MonitoredJob:
         if command.site != "lga":
             raise TowpathError(ErrorCode.FAILED, "only the target recomputes")
         self.recomputed.append((command.after, command.through))
+        if self.refusals:
+            raise TowpathError(self.refusals.pop(), "the engine does not answer")
         bounds = {"after": command.after, "through": command.through}
         identity = f"{JOB}/processed/{command.after}/{command.through}"
         return Recomputed(

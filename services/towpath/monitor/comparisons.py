@@ -77,6 +77,14 @@ class Comparison:
         self._task.result()  # Raises the check's error.
         raise AssertionError("a check ends with an outcome")
 
+    @property
+    def broke_off(self) -> bool:
+        """True if it has ended because of an error that may pass, such as a site that did not answer."""
+        if not self._task.done() or self._task.cancelled() or self._outcome.done():
+            return False
+        error = self._task.exception()
+        return isinstance(error, TowpathError) and error.detail.retryable
+
     async def stop(self) -> None:
         """Stop comparing."""
         await end([self._task])
@@ -91,13 +99,14 @@ class Comparisons:
         self._stopped: deque[str] = deque(maxlen=REMEMBERED_STOPS)
 
     def ensure(self, operation: str, watch: Watch) -> Comparison:
-        """Return the operation's comparison. Begin it if there is none.
+        """Return the operation's comparison. Begin it if there is none, or if the last one has broken off.
 
         Raises `TowpathError` when it was stopped, because the command is then a late repetition.
         """
         if operation in self._stopped:
             raise _was_stopped()
-        if operation not in self._by_operation:
+        known = self._by_operation.get(operation)
+        if known is None or known.broke_off:
             log.info(
                 "%s: %s of %s at %s and %s", operation, watch.check, watch.job, watch.source, watch.target
             )

@@ -21,7 +21,7 @@ from running.monitored_job import (
 from running.servers import Server
 from running.waiting import eventually
 from towpath.contracts.commands import ConsistencyCheck
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 
 
 @pytest.fixture
@@ -89,6 +89,23 @@ async def test_straddling_window_is_computed_again_when_the_target_reaches_beyon
         shadow = await job.shadow()
         behind = [m.identity.partition("/")[2] for m in shadow if m.serial > found.position]
         assert behind == [name(9, 14), name(12, 15)]
+
+
+async def test_straddling_window_is_computed_again_when_the_engine_was_away_at_first(
+    job: MonitoredJob, url: str
+) -> None:
+    job.refusals = [ErrorCode.DEADLINE]
+    async with running_monitor(url):
+        await job.start()
+        await job.publish(OLD, window(OLD, 5, 9))
+        await job.publish(NEW, window(NEW, 7, 12))
+        await job.publish(OLD, window(OLD, 9, 14))
+        await job.publish(NEW, window(NEW, 12, 15))
+        with pytest.raises(TowpathError, match="the engine does not answer"):
+            await job.consistency()
+        # As the coordinator asks: again after an error that may pass.
+        assert (await job.consistency(identifier="a2")).offset == -3
+        assert job.recomputed == [(9, 12), (9, 12)]
 
 
 async def test_decision_waits_when_more_keys_of_the_last_windows_may_come(
