@@ -31,6 +31,11 @@ def test_disk_full_when_listed_then_spares_those_without_files() -> None:
     assert hit == set(ActorName) - {ActorName.COORDINATOR, ActorName.MONITOR}
 
 
+def test_power_when_listed_then_hits_each_machine_once() -> None:
+    hit = {cell.actor for cell in matrix() if cell.fault is FaultName.POWER}
+    assert hit == BROKERS | {ActorName.REDIS}
+
+
 @pytest.mark.parametrize("fault", [FaultName.LOSE_REPLY, FaultName.TWICE])
 def test_fault_of_a_command_when_listed_then_concerns_the_step_s_own_actor(fault: FaultName) -> None:
     cells = [cell for cell in matrix() if cell.fault is fault]
@@ -74,9 +79,10 @@ def test_sample_when_drawn_twice_with_one_seed_then_is_the_same() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_sample_when_drawn_then_is_spread_over_strategies_and_faults(seed: int) -> None:
-    drawn = Counter((cell.strategy, cell.fault) for cell in sample(matrix(), 36, seed))
+    kinds = len(STRATEGIES) * len(FaultName)
+    drawn = Counter((cell.strategy, cell.fault) for cell in sample(matrix(), 2 * kinds, seed))
     assert set(drawn.values()) == {2}
-    assert len(drawn) == len(STRATEGIES) * len(FaultName)
+    assert len(drawn) == kinds
 
 
 def test_sample_when_larger_than_the_matrix_then_is_the_matrix() -> None:

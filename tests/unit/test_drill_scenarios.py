@@ -8,6 +8,7 @@ import pytest
 
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.faults import TargetKind
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.scenario import Step
 from towpath.contracts.scenario_load import StandardJob
 from towpath.lab.drill.cell_scenario import (
@@ -123,6 +124,15 @@ def test_cut_when_victim_is_a_broker_then_hits_the_link_of_its_site() -> None:
     strike = harm(cut).strike
     assert strike is not None
     assert (strike.target, strike.name, strike.fault) == (TargetKind.LINK, OUTPUT_SITE, "cut")
+
+
+@pytest.mark.parametrize(("actor", "machine"), [("output-nats", OUTPUT_SITE), ("redis", HUB_SCOPE)])
+def test_power_when_it_fails_then_hits_the_machine_that_the_actor_stands_for(
+    actor: str, machine: str
+) -> None:
+    strike = harm(cell("power", actor)).strike
+    assert strike is not None
+    assert (strike.target, strike.name, strike.fault) == (TargetKind.MACHINE, machine, "power")
 
 
 def test_events_when_the_disk_of_the_intake_is_full_then_may_be_missing_and_else_not() -> None:

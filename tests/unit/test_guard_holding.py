@@ -120,6 +120,26 @@ def test_everything_is_released_when_the_guard_died_and_the_rules_are_gone(home:
         assert not held_path(home, SCOPE).exists()
 
 
+def test_supervisor_goes_on_when_the_guard_died_while_it_cut_the_power(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(process: psutil.Process) -> None:
+        raise KeyboardInterrupt
+
+    tell(home, loaded("power", "machine", SCOPE, once=True))
+    with running(home, "local") as supervisor, running(home, "jfk-nats") as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(psutil.Process, "resume", die)
+            with pytest.raises(KeyboardInterrupt):
+                Guard(home, SCOPE).look()
+        assert is_gone(server)
+        assert is_paused(supervisor)
+        Guard(home, SCOPE).look()
+        Guard(home, SCOPE).look()
+        assert not is_paused(supervisor)
+        assert not held_path(home, SCOPE).exists()
+
+
 def test_family_goes_on_when_its_head_died_while_it_was_paused_and_the_guard_too(home: Home) -> None:
     tell(home, loaded("pause", "process", "jfk-engine"))
     with running(home, "jfk-engine", WITH_CHILD) as engine:

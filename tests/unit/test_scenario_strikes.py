@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from running.guard_trial import WITH_CHILD, WRITER
+from running.guard_trial import WITH_CHILD, WRITER, is_gone, is_paused
 from running.waiting import eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import TargetKind
@@ -90,7 +90,8 @@ async def under_way(work: Any) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def strike(fault: str, name: str, *, for_s: float = 0.5, **parameters: Any) -> Strike:
-    target = TargetKind.DISK if fault == "disk_full" else TargetKind.PROCESS
+    others = {"disk_full": TargetKind.DISK, "power": TargetKind.MACHINE}
+    target = others.get(fault, TargetKind.PROCESS)
     return Strike(target=target, name=name, fault=fault, parameters=parameters, for_s=for_s)
 
 
@@ -114,6 +115,29 @@ async def test_kill_when_alone_then_the_family_of_an_engine_lives_on(stage: Any)
         await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
         assert child.is_running()
         child.kill()
+
+
+async def test_power_when_it_fails_then_all_of_the_machine_dies_and_its_supervisor_goes_on(
+    stage: Any,
+) -> None:
+    for site in ("a", "b"):
+        stage.home.create_site(site)
+    with (
+        running(stage, "a-nats") as server,
+        running(stage, "a-engine", WITH_CHILD) as engine,
+        running(stage, "a-guard") as guard,
+        running(stage, "b-agent") as other,
+        running(stage, "coordinator") as coordinator,
+        running(stage, "local") as supervisor,
+    ):
+        (child,) = await eventually(engine.children)
+        await (await armed_strike(stage, strike("power", "a")))()
+        assert all(is_gone(process) for process in (server, engine, child))
+        assert not any(is_gone(process) for process in (guard, other, coordinator, supervisor))
+        assert not is_paused(supervisor)
+        await (await armed_strike(stage, strike("power", "hub")))()
+        assert is_gone(coordinator)
+        assert not is_gone(other)
 
 
 async def test_strike_when_its_process_starts_after_it_was_prepared_then_hits_it(stage: Any) -> None:

@@ -57,7 +57,7 @@ class TargetKind(StrEnum):
     LINK = "link"
     """The emulated link between a site and the hub, by the site's name."""
     MACHINE = "machine"
-    """CPU and memory where a scope's processes run, by the scope: `hub` or a site."""
+    """CPU, memory and power of where a scope's processes run, by the scope: `hub` or a site."""
     DISK = "disk"
     """The files that a process writes, by the process's name."""
     CLOCK = "clock"

@@ -19,9 +19,10 @@ from towpath.contracts.scenario_load import Seconds
 class Strike(RuleAction):
     """Do one fault to one target, at once."""
 
-    target: Literal[TargetKind.PROCESS, TargetKind.DISK, TargetKind.LINK]
+    target: Literal[TargetKind.PROCESS, TargetKind.DISK, TargetKind.LINK, TargetKind.MACHINE]
     name: str = Field(min_length=1, max_length=200)
-    """Which one, as in rules: `jfk-engine`, `coordinator`; of a link, its site."""
+    """Which one, as in rules: `jfk-engine`, `coordinator`; of a link, its site; of a machine, a site or
+    `hub`."""
     for_s: Seconds = Field(default=10.0, gt=0)
     """Duration of a fault that lasts. A process that is restarted meanwhile has it, too."""
 

@@ -7,11 +7,12 @@ from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.faults import TargetKind
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.scenario import LagProbe, Migration, Phases, Scenario, ScenarioMesh, Step, Trigger
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
-from towpath.lab.drill.matrix import BROKERS, USUAL, Cell, Conditions, FaultName
+from towpath.lab.drill.matrix import BROKERS, USUAL, ActorName, Cell, Conditions, FaultName
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
@@ -100,6 +101,11 @@ def process_of(cell: Cell) -> str:
     return f"{sites[role]}-{part}" if role in sites else cell.actor
 
 
+def machine_of(cell: Cell) -> str:
+    """Return the machine that a cell's actor stands for: the site of a broker, or the hub."""
+    return HUB_SCOPE if cell.actor is ActorName.REDIS else process_of(cell).partition("-")[0]
+
+
 def _harm(cell: Cell, job: str, outage_s: float) -> Step:
     """Return the step that does the harm."""
     process, kind = process_of(cell), TargetKind.PROCESS
@@ -110,10 +116,11 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
             for_s = min(BROKER_PAUSE_S, outage_s) if cell.actor in BROKERS else outage_s
             strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
         case FaultName.CUT:
-            site = process.partition("-")[0]
-            strike = Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=outage_s)
+            strike = Strike(target=TargetKind.LINK, name=machine_of(cell), fault="cut", for_s=outage_s)
         case FaultName.DISK_FULL:
             strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
+        case FaultName.POWER:
+            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell), fault="power")
         case FaultName.LOSE_REPLY:
             return _intercepted(cell, job, Meddling.LOSE_REPLY)
         case FaultName.TWICE:

@@ -45,6 +45,8 @@ class FaultName(StrEnum):
     """Nothing passes between the site and the hub for some seconds, and no connection is closed."""
     DISK_FULL = "disk-full"
     """For some seconds no file of the process can be written, also if it is restarted meanwhile."""
+    POWER = "power"
+    """All processes of a site, or of the hub with Redis and the services, die at once, and start again."""
     LOSE_REPLY = "lose-reply"
     """The step is carried out and answered, and the coordinator dies without having read the answer."""
     TWICE = "twice"
@@ -82,6 +84,8 @@ HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.CUT: BROKERS,
     # Coordinator and monitor keep no files.
     FaultName.DISK_FULL: EVERY_ACTOR - {ActorName.COORDINATOR, ActorName.MONITOR},
+    # One actor for each machine: a site's broker, and Redis for the hub.
+    FaultName.POWER: BROKERS | {ActorName.REDIS},
 }
 """Actors that a fault can hit, whatever the step. Other faults concern the command of a step, and so only
 the actor that gets it."""

@@ -142,6 +142,8 @@ class Guard:
     def _strike(self, rule: GuardedRule, struck: Held, fault: StrikingFault) -> None:
         # Should this fail, or the guard be killed meanwhile, it is finished at a later look.
         self._record.put(struck)
+        if self._sentinel is not None:
+            self._sentinel.keep()
         fault.strike(rule.target)
         self._record.remove(struck)
 

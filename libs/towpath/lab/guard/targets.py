@@ -13,6 +13,7 @@ from towpath.contracts.faults import LoadedRule, OnTarget, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.registry import Target
 from towpath.lab.guard.held_record import Held
+from towpath.lab.guard.machine import Machine
 from towpath.lab.guard.process import is_guard
 from towpath.mesh.home import Home
 from towpath.mesh.names import is_engine_process
@@ -35,8 +36,11 @@ def target_of(home: Home, event: OnTarget) -> Target:
     """Return what a rule names. Raises `TowpathError` when it is a guard, which would not release itself."""
     if event.target not in BY_PROCESS:
         scope = event.name if event.target is TargetKind.MACHINE else HUB_SCOPE
-        directory = _data(home, scope)
-        return Target(event.target, event.name, processes=list, directory=str(directory))
+        target = Target(event.target, event.name, processes=list, directory=str(_data(home, scope)))
+        if event.target is TargetKind.MACHINE:
+            machine = Machine(home, scope)
+            target.cut_power, target.let_start = machine.cut_power, machine.let_start
+        return target
     if is_guard(event.name):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,

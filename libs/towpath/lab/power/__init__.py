@@ -1,4 +1,5 @@
-"""Power cuts: a file system that forgets what was not synced.
+"""Power cuts and full disks: a file system that forgets what was not synced, or has no room.
 
-`disk` is the file system's logic, and `python -m towpath.lab.power` mounts it.
+`disk` is its logic, `python -m towpath.lab.power` mounts it, and `mount` cuts the power of a mounted one.
+The processes of a machine are killed by `towpath.lab.guard.machine`.
 """

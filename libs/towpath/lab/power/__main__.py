@@ -1,8 +1,8 @@
 """Mount a disk: `python -m towpath.lab.power <directory> <mount point>`.
 
-SIGTERM unmounts it, and keeps everything. SIGUSR1 cuts the power: what was not synced is gone when the
-process has ended. End the processes that use it first, because a mount in use stays. Needs Debian's `fuse3`
-and `libfuse2`, and the package `mfusepy`.
+SIGTERM unmounts it, and keeps everything. SIGUSR1 cuts the power: what was not synced is gone when it is
+mounted again. End the processes that use it first, because a mount in use stays. `towpath.lab.power.mount`
+sends the signal, and fills the disk. Needs Debian's `fuse3` and `libfuse2`, and the package `mfusepy`.
 """
 
 # The methods are calls of the file system, by their usual names, and so are those of `os` that they pass to.
@@ -23,6 +23,7 @@ from typing import Any
 import mfusepy
 
 from towpath.lab.power.disk import Disk
+from towpath.lab.power.mount import count_cut, full_mark
 
 UNMOUNT_EVERY_S = 0.1
 SYNCHRONOUS = os.O_SYNC | os.O_DSYNC
@@ -33,13 +34,19 @@ class FileSystem(mfusepy.Operations):
 
     use_ns = True
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, full: Path) -> None:
+        """There is no room while `full` exists."""
         self._disk = disk
+        self._full = full
         self._open: dict[int, tuple[int, bool]] = {}
         """Descriptor → number of its file, and if each write is synchronous."""
 
     def _path(self, path: str) -> Path:
         return self._disk.now / path.lstrip("/")
+
+    def _need_room(self) -> None:
+        if self._full.exists():
+            raise mfusepy.FuseOSError(errno.ENOSPC)
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
         try:
@@ -56,7 +63,8 @@ class FileSystem(mfusepy.Operations):
     def statfs(self, path: str) -> dict[str, Any]:
         found = os.statvfs(self._path(path))
         names = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_ffree", "f_files", "f_frsize", "f_namemax")
-        return {name: getattr(found, name) for name in names}
+        no_room = {"f_bavail": 0, "f_bfree": 0} if self._full.exists() else {}
+        return {name: getattr(found, name) for name in names} | no_room
 
     def access(self, path: str, amode: int) -> int:
         if not os.access(self._path(path), amode):
@@ -64,6 +72,7 @@ class FileSystem(mfusepy.Operations):
         return 0
 
     def mkdir(self, path: str, mode: int) -> int:
+        self._need_room()
         os.mkdir(self._path(path), mode)
         self._disk.add(path.lstrip("/"), is_directory=True)
         return 0
@@ -74,6 +83,7 @@ class FileSystem(mfusepy.Operations):
         return 0
 
     def create(self, path: str, mode: int, fi: Any = None) -> int:
+        self._need_room()
         descriptor = os.open(self._path(path), os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
         self._open[descriptor] = self._disk.add(path.lstrip("/")), False
         return descriptor
@@ -94,6 +104,7 @@ class FileSystem(mfusepy.Operations):
         return os.pread(fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        self._need_room()
         written = os.pwrite(fh, data, offset)
         number, is_synchronous = self._open[fh]
         self._disk.write(number, offset, written)
@@ -163,20 +174,27 @@ def main(arguments: list[str]) -> None:
     """Mount a disk until a signal comes."""
     directory, mount = (Path(argument) for argument in arguments)
     disk, is_cut = Disk(directory), threading.Event()
+    unmounting = threading.Thread(target=_unmount, args=(mount,), name="unmount")
 
     def unmount(number: int, _: object) -> None:
         if number == signal.SIGUSR1:
             is_cut.set()
-        threading.Thread(target=_unmount, args=(mount,), name="unmount").start()
+        if unmounting.ident is None:
+            unmounting.start()
 
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, unmount)
     options = {"foreground": True, "big_writes": True, "default_permissions": True}
-    thread = threading.Thread(target=mfusepy.FUSE, args=(FileSystem(disk), str(mount)), kwargs=options)
+    system = FileSystem(disk, full_mark(directory))
+    thread = threading.Thread(target=mfusepy.FUSE, args=(system, str(mount)), kwargs=options)
     thread.start()
     thread.join()
     if is_cut.is_set():
+        unmounting.join()
         disk.lose_power()
+        count_cut(directory)
+        # Nothing of what the process knew of the disk may be left.
+        os.execv(sys.executable, sys.orig_argv)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""A machine of a mesh whose power can be cut: a site, or the hub with the services beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import psutil
+
+from towpath.contracts.message import HUB_SCOPE
+from towpath.lab.guard.process import is_guard
+from towpath.lab.power.mount import mounts_under
+from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.service_table import SERVERS, SITE_SERVER
+from towpath.processes import PidRecord, find, listed
+from towpath.processes.record import CLOCK_TOLERANCE_S
+from towpath.tasks import wait_until
+
+_SERVERS = (*SERVERS, f"-{SITE_SERVER}", "-mosquitto")
+"""Ends of the names of the processes that acknowledge what others send."""
+
+GONE_S = 10.0
+"""For killed processes to be gone: a JVM of a gigabyte needs up to a second."""
+
+LOOK_EVERY_S = 0.01
+
+
+class Machine:
+    """The processes and the disks of a site, or of the `hub`.
+
+    All machines of a mesh on one computer share a supervisor. It is stopped while the power of one of them is
+    cut, so that it starts nothing of a machine that is still dying, and then starts everything as after a
+    boot. Containers are machines of their own, and not among the processes.
+    """
+
+    def __init__(self, home: Home, name: str) -> None:
+        self._home = home
+        self._name = name
+
+    def cut_power(self) -> None:
+        """Kill all processes at once, let the disks forget, and let everything start again.
+
+        Disks of `towpath.lab.power` forget what was not synced. Others forget nothing. Blocks until all
+        processes are gone and all disks are mounted again. Raises `NotInTime`.
+        """
+        supervisor = self._supervisor()
+        if supervisor is not None:
+            supervisor.suspend()
+        try:
+            wait_until(lambda: not self._kill(), GONE_S, LOOK_EVERY_S)
+            for disk in mounts_under(self._directories()):
+                disk.cut_power()
+        finally:
+            self.let_start()
+
+    def let_start(self) -> None:
+        """Let the supervisor start what is missing. Harmless when it does so already."""
+        supervisor = self._supervisor()
+        if supervisor is not None:
+            supervisor.resume()
+
+    def processes(self) -> list[psutil.Process]:
+        """Return what runs on it: servers first, and a process after those that it started.
+
+        Each process of a mesh leads a session, in which are also those that it started and that outlived it.
+        """
+        leaders = [record for record in listed(self._home.run) if self._has(record) and _is_its_own(record)]
+        leaders.sort(key=lambda record: not record.name.endswith(_SERVERS))
+        order = {record.pid: place for place, record in enumerate(leaders)}
+        found: list[tuple[int, bool, psutil.Process]] = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                session = os.getsid(process.pid)
+                if session in order and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append((order[session], process.pid == session, process))
+        return [process for *_, process in sorted(found, key=lambda each: each[:2])]
+
+    def _kill(self) -> bool:
+        """Kill all. Return true if there was anything: it may have started more in its last moment."""
+        running = self.processes()
+        for process in running:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        return bool(running)
+
+    def _has(self, record: PidRecord) -> bool:
+        # A guard stays: it has to let the supervisor go on.
+        is_spared = record.name == SUPERVISOR or is_guard(record.name) or record.container is not None
+        return not is_spared and self._home.scope_of(record.name) == self._name
+
+    def _supervisor(self) -> psutil.Process | None:
+        record = find(self._home.run, SUPERVISOR)
+        return record.process if record is not None else None
+
+    def _directories(self) -> list[Path]:
+        if self._name == HUB_SCOPE:
+            return [self._home.hub, self._home.redis, self._home.artefacts]
+        return [self._home.site(self._name)]
+
+
+def _is_its_own(record: PidRecord) -> bool:
+    """Return true unless another process has its pid. Those that it started may outlive it."""
+    try:
+        started = psutil.Process(record.pid).create_time()
+    except psutil.NoSuchProcess:
+        return True
+    return abs(started - record.create_time) < CLOCK_TOLERANCE_S
