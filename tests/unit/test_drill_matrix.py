@@ -36,6 +36,14 @@ def test_power_when_listed_then_hits_each_machine_once() -> None:
     assert hit == BROKERS | {ActorName.REDIS}
 
 
+def test_lose_disk_when_listed_then_hits_the_target_and_only_while_the_migration_can_be_undone() -> None:
+    cells = [cell for cell in matrix() if cell.fault is FaultName.LOSE_DISK]
+    assert {cell.actor for cell in cells} == {ActorName.TARGET_NATS}
+    steps = {cell.step for cell in cells if cell.strategy is StrategyName.GENERAL}
+    assert "pause-transfer" in steps
+    assert "resume" not in steps
+
+
 @pytest.mark.parametrize("fault", [FaultName.LOSE_REPLY, FaultName.TWICE])
 def test_fault_of_a_command_when_listed_then_concerns_the_step_s_own_actor(fault: FaultName) -> None:
     cells = [cell for cell in matrix() if cell.fault is fault]

@@ -135,6 +135,15 @@ def test_power_when_it_fails_then_hits_the_machine_that_the_actor_stands_for(
     assert (strike.target, strike.name, strike.fault) == (TargetKind.MACHINE, machine, "power")
 
 
+def test_disk_when_it_is_lost_then_is_never_that_of_a_site_with_events_or_results() -> None:
+    for each in matrix():
+        if each.fault is FaultName.LOSE_DISK:
+            strike = harm(each).strike
+            assert strike is not None
+            assert strike.parameters == {"lose_disks": True}
+            assert strike.name == OTHER_SITE != output_site_of(each)
+
+
 def test_events_when_the_disk_of_the_intake_is_full_then_may_be_missing_and_else_not() -> None:
     for each in matrix():
         full = each.fault is FaultName.DISK_FULL and process_of(each) == "a-nats"

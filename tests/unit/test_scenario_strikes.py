@@ -140,6 +140,20 @@ async def test_power_when_it_fails_then_all_of_the_machine_dies_and_its_supervis
         assert not is_gone(other)
 
 
+async def test_power_when_the_disks_are_lost_then_a_site_has_its_servers_configuration_alone(
+    stage: Any,
+) -> None:
+    home = stage.home.create_site("a")
+    (home.nats("a") / "nats.conf").touch()
+    for stored in (home.nats("a") / "jetstream", home.jobs("a") / "counts"):
+        stored.mkdir()
+        (stored / "state").touch()
+    await (await armed_strike(stage, strike("power", "a")))()
+    assert (home.jobs("a") / "counts" / "state").exists()
+    await (await armed_strike(stage, strike("power", "a", lose_disks=True)))()
+    assert [path.name for path in home.site("a").rglob("*") if path.is_file()] == ["nats.conf"]
+
+
 async def test_strike_when_its_process_starts_after_it_was_prepared_then_hits_it(stage: Any) -> None:
     armed = await armed_strike(stage, strike("kill", "b-engine"))
     with running(stage, "b-engine") as process:

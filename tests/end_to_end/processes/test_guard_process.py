@@ -26,7 +26,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.fault_commands import LONGEST_LEASE_S
 from towpath.contracts.faults import RuleCount
 from towpath.contracts.metrics import Metric
-from towpath.lab.guard.process import guard_name, guard_spec, held_path
+from towpath.lab.guard.process import guard_name, guard_spec, held_path, progress_path
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
 
@@ -168,6 +168,24 @@ def test_nothing_stays_held_when_the_guard_is_killed_at_any_moment(home: Home) -
             tell(home)
             until(lambda: not is_paused(agent) and not held_path(home, SCOPE).exists())
             until(lambda: guard_of(home) is None)
+
+
+def test_supervisor_goes_on_when_the_guard_is_killed_at_any_moment_of_a_power_cut(home: Home) -> None:
+    begun = progress_path(home, SCOPE)
+    with running(home, "local") as supervisor:
+        for moment in range(6):
+            with running(home, "jfk-nats"):
+                begun.unlink(missing_ok=True)
+                tell(home, loaded("power", "machine", SCOPE, version=moment + 1, once=True), lease_s=3)
+                guard = launched(home)
+                until(begun.exists)
+                with contextlib.suppress(psutil.TimeoutExpired):
+                    psutil.Process(guard.pid).wait(moment * 0.01)
+                guard.kill()
+                guard.wait()
+                tell(home)
+                until(lambda: not is_paused(supervisor) and not held_path(home, SCOPE).exists())
+                until(lambda: guard_of(home) is None)
 
 
 def test_everything_is_released_when_the_guard_is_asked_to_end(home: Home) -> None:

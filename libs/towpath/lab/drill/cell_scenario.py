@@ -85,7 +85,12 @@ def output_site_of(cell: Cell) -> str:
 
 
 def source_of(cell: Cell) -> str:
-    """Return the site that a cell's job moves away from: in half of the cells, the one of the input."""
+    """Return the site that a cell's job moves away from: in half of the cells, the one of the input.
+
+    A target that loses its disks is never the site of the input, whose events no one else has.
+    """
+    if cell.fault is FaultName.LOSE_DISK:
+        return INPUT_SITE
     return OTHER_SITE if crc32(cell.name.encode()) // STATELESS_EVERY // 2 % 2 == 1 else INPUT_SITE
 
 
@@ -121,6 +126,11 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
             strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
         case FaultName.POWER:
             strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell), fault="power")
+        case FaultName.LOSE_DISK:
+            parameters = {"lose_disks": True}
+            strike = Strike(
+                target=TargetKind.MACHINE, name=machine_of(cell), fault="power", parameters=parameters
+            )
         case FaultName.LOSE_REPLY:
             return _intercepted(cell, job, Meddling.LOSE_REPLY)
         case FaultName.TWICE:

@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 from towpath.contracts.commands import StrategyName
@@ -47,6 +48,8 @@ class FaultName(StrEnum):
     """For some seconds no file of the process can be written, also if it is restarted meanwhile."""
     POWER = "power"
     """All processes of a site, or of the hub with Redis and the services, die at once, and start again."""
+    LOSE_DISK = "lose-disk"
+    """The power of the target fails, and it comes back empty, before the job is its own."""
     LOSE_REPLY = "lose-reply"
     """The step is carried out and answered, and the coordinator dies without having read the answer."""
     TWICE = "twice"
@@ -86,6 +89,8 @@ HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.DISK_FULL: EVERY_ACTOR - {ActorName.COORDINATOR, ActorName.MONITOR},
     # One actor for each machine: a site's broker, and Redis for the hub.
     FaultName.POWER: BROKERS | {ActorName.REDIS},
+    # Any other site keeps what no one else has: events, results, or the only state of a job.
+    FaultName.LOSE_DISK: frozenset({ActorName.TARGET_NATS}),
 }
 """Actors that a fault can hit, whatever the step. Other faults concern the command of a step, and so only
 the actor that gets it."""
@@ -135,9 +140,16 @@ def matrix() -> list[Cell]:
 def _makes_sense(strategy: Strategy, step: Step[Any], fault: FaultName, actor: ActorName) -> bool:
     if actor is ActorName.MONITOR and not strategy.monitored:
         return False
+    if fault is FaultName.LOSE_DISK and step.name not in _undoable(strategy):
+        return False
     if fault in HITS:
         return actor in HITS[fault]
     return COMMANDED.get(step.actor) is actor
+
+
+def _undoable(strategy: Strategy) -> list[str]:
+    """Return the steps at whose beginning the source still has everything."""
+    return [step.name for step in takewhile(lambda step: not step.point_of_no_return, strategy.steps)]
 
 
 def select(

@@ -104,8 +104,8 @@ class Target:
     """Ends the process in good order, so that its supervisor restarts it."""
     directory: str | None = None
     """Where the scope keeps its data: for faults of disks."""
-    cut_power: Callable[[], None] | None = None
-    """Kills all of a machine, and lets it start again."""
+    cut_power: Callable[[bool], None] | None = None
+    """Kills all of a machine, takes all that it stored if told so, and lets it start again."""
     let_start: Callable[[], None] | None = None
     """Lets a machine start again whose power was cut by a process that died meanwhile."""
     remembered: Mapping[str, Any] = field(default_factory=dict[str, Any])

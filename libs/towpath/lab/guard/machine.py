@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 import psutil
@@ -39,11 +40,12 @@ class Machine:
         self._home = home
         self._name = name
 
-    def cut_power(self) -> None:
+    def cut_power(self, *, lose_disks: bool = False) -> None:
         """Kill all processes at once, let the disks forget, and let everything start again.
 
-        Disks of `towpath.lab.power` forget what was not synced. Others forget nothing. Blocks until all
-        processes are gone and all disks are mounted again. Raises `NotInTime`.
+        Disks of `towpath.lab.power` forget what was not synced. Others forget nothing. With `lose_disks`
+        nothing is left but the configuration of servers. Blocks until all processes are gone and all disks
+        are mounted again. Raises `NotInTime`.
         """
         supervisor = self._supervisor()
         if supervisor is not None:
@@ -52,6 +54,9 @@ class Machine:
             wait_until(lambda: not self._kill(), GONE_S, LOOK_EVERY_S)
             for disk in mounts_under(self._directories()):
                 disk.cut_power()
+            if lose_disks:
+                for directory in self._directories():
+                    _empty(directory)
         finally:
             self.let_start()
 
@@ -97,7 +102,22 @@ class Machine:
     def _directories(self) -> list[Path]:
         if self._name == HUB_SCOPE:
             return [self._home.hub, self._home.redis, self._home.artefacts]
-        return [self._home.site(self._name)]
+        home, site = self._home, self._name
+        return [
+            home.nats(site),
+            home.broker(site),
+            home.jobs(site),
+            home.engine(site),
+            home.site_artefacts(site),
+        ]
+
+
+def _empty(directory: Path) -> None:
+    for path in directory.glob("*"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.suffix != ".conf":
+            path.unlink()
 
 
 def _is_its_own(record: PidRecord) -> bool:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from towpath.contracts.faults import TargetKind
+from towpath.contracts.message import Model
 from towpath.lab.faults.registry import StrikingFault, Target, fault
 
 
-@fault("power")
+class PowerParameters(Model):
+    """What the machine has when it is back."""
+
+    lose_disks: bool = False
+    """Everything that it stored is gone, too: it comes back with the configuration of its servers alone."""
+
+
+@fault("power", PowerParameters)
 class Power(StrikingFault):
     """Cuts the power of a site, or of the hub with Redis and all services, and switches it on again.
 
@@ -20,7 +28,7 @@ class Power(StrikingFault):
     def strike(self, target: Target) -> None:
         """Cut it. Returns when everything is gone and may start again."""
         if target.cut_power is not None:
-            target.cut_power()
+            target.cut_power(self.parameters.lose_disks)
 
     def finish(self, target: Target) -> None:
         """Let the supervisor go on: it was stopped meanwhile."""
