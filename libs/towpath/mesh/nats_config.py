@@ -65,7 +65,7 @@ def hub_config(state: MeshState, home: Home) -> str:
             **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
             "jetstream": _jetstream(HUB_SCOPE, str(home.hub), power_safe=True),
             "leafnodes": {"host": state.spec.listen, "port": state.leaf_port},
-            **_accounts([*users, *leaves]),
+            **_accounts([*users, *leaves], tells_health=True),
         }
     )
 

@@ -37,6 +37,7 @@ from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.contracts.traces import Span
+from towpath.mesh.names import SERVER_HEALTH
 
 Permissions = dict[str, Any]
 """Permissions of a user as nats-server reads them."""
@@ -137,7 +138,10 @@ def own_jetstream(site: str) -> list[str]:
 
 
 def operator(user: str, commanded: Iterable[str]) -> Rights:
-    """People and the command line: command these services beside the hub, listen, read streams everywhere."""
+    """People and the command line: command these services beside the hub, listen, read streams everywhere.
+
+    The supervisor asks for the hub's health with the same rights.
+    """
     return Rights(
         publish=[
             *(f"{ROOT}.command.{service}.>" for service in commanded),
@@ -146,6 +150,7 @@ def operator(user: str, commanded: Iterable[str]) -> Rights:
             *own_calls(READ),
             *site_calls("*", READ),
             *CONSUMING,
+            SERVER_HEALTH,
         ],
         subscribe=[inbox(user), f"{ROOT}.>"],
     )

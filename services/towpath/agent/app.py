@@ -17,7 +17,6 @@ from redis.backoff import ExponentialBackoff
 from towpath.agent import mirror_watch, sessions
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
-from towpath.agent.broker_health import BrokerHealth
 from towpath.agent.containment import Containment
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.engines import Engines, engine_child
@@ -63,6 +62,7 @@ from towpath.contracts.site_commands import (
     TryCode,
 )
 from towpath.hooks.extension import at_site
+from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.servers import keeps_events

@@ -6,14 +6,18 @@ import asyncio
 import logging
 import signal
 import sys
+from functools import partial
 
+from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
+from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
 from towpath.mesh.service_table import Service, services
 from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, Supervisor, version_of
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +65,23 @@ async def run(home: Home) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, signals.put_nowait, number)
-    async with Supervisor(children(MeshState.load(home), home), home.run) as supervisor:
-        while await signals.get() is signal.SIGHUP:
-            await _reload(supervisor, home)
+    state = MeshState.load(home)
+    async with Supervisor(children(state, home), home.run) as supervisor:
+        watching = asyncio.create_task(_watch_hub(state, home, supervisor), name="health of the hub")
+        try:
+            while await signals.get() is signal.SIGHUP:
+                await _reload(supervisor, home)
+        finally:
+            await end([watching])
         log.info("ending")
     log.info("ended")
+
+
+async def _watch_hub(state: MeshState, home: Home, supervisor: Supervisor) -> None:
+    """Restart the hub's server when its disk was full, as an agent does with its site's."""
+    operator, restart = state.operator, partial(supervisor.restart, HUB_SCOPE)
+    async with await Bus.connect(state.hub_url, operator.user, operator.password, name="supervisor") as bus:
+        await BrokerHealth(bus.connection, home.hub, restart=restart).watch()
 
 
 async def _reload(supervisor: Supervisor, home: Home) -> None:

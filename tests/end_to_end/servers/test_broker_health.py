@@ -14,8 +14,8 @@ from nats.js.errors import Error as JetStreamError
 
 from running.mesh import Mesh, answers_request, limit_files, running_mesh
 from running.waiting import WITHIN_S, eventually
-from towpath.agent.broker_health import BrokerHealth, has_room
 from towpath.contracts.data_plane import output_stream, sink_subject
+from towpath.mesh.broker_health import BrokerHealth, has_room
 from towpath.mesh.names import SERVER_HEALTH
 
 NATS = "jfk-nats"
@@ -79,6 +79,12 @@ async def test_broker_when_it_works_then_is_left_alone(mesh: Mesh) -> None:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
     assert restarts == []
+
+
+async def test_health_of_the_hub_when_the_operator_asks_then_is_told(mesh: Mesh) -> None:
+    async with mesh.operator() as operator:
+        asked = await operator.request(SERVER_HEALTH, b"", timeout=WITHIN_S)
+        assert b'"ok"' in asked.data
 
 
 async def test_health_of_a_site_when_asked_at_the_hub_then_is_not_told(mesh: Mesh) -> None:

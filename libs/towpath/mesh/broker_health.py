@@ -1,4 +1,4 @@
-"""Restart the broker when it cannot store events although there is room again.
+"""Restart a nats-server, of a site or of the hub, when it cannot store although there is room again.
 
 A stream of nats-server that failed to write once, because the disk was full, refuses all later messages
 until the server restarts. It sends no error: devices and engines only see no acknowledgement.
@@ -30,7 +30,7 @@ ROOM_BYTES = 1024**2
 
 
 class BrokerHealth:
-    """Checks the site's server."""
+    """Checks one server, over a connection to it."""
 
     def __init__(
         self, connection: Client, directory: Path, *, restart: Callable[[], Awaitable[None]]
@@ -44,7 +44,7 @@ class BrokerHealth:
         while True:
             trouble = await self._trouble()
             if trouble and await asyncio.to_thread(has_room, self._directory):
-                log.error("the broker cannot store events and is restarted: %s", trouble)
+                log.error("the server cannot store events and is restarted: %s", trouble)
                 await self._restart()
             await asyncio.sleep(LOOK_EVERY_S)
 
