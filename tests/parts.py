@@ -94,10 +94,7 @@ REST = (
     folder("cluster", 3, "a site whose tasks run on a Spark cluster", ONE_WORKER),
     folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),
     folder(
-        "durability",
-        15,
-        "power cuts, on disks that forget what was not synced; wrong clocks; sleep",
-        ONE_WORKER,
+        "durability", 20, "power cuts, full disks, wrong clocks, sleep; many moves under kills", ONE_WORKER
     ),
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
     Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),

@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored. Commands that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SHARED = ("shared_mesh", "session", "servers")
+SHARED = ("shared_mesh", "power_safe", "session", "servers")
 """Fixtures that take long to start. Their tests run first: at the end, one worker would run them alone."""
 
 

@@ -12,7 +12,10 @@ from typing import Any
 
 import aiomqtt
 
+from running.command_line import STEP_S
 from towpath.bus import Bus
+from towpath.contracts.commands import MigrateJob, OperationState, StrategyName
+from towpath.contracts.errors import TowpathError
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
 
@@ -89,6 +92,17 @@ async def flowing(state: MeshState, topic: str = "site/raw", first: int = 0) -> 
         finally:
             load.stop()
             await task
+
+
+async def move(bus: Bus, name: str, to: str, strategy: StrategyName) -> None:
+    """Move a job. Repeat it, as users do, if the target did not catch up on a busy machine."""
+    while True:
+        try:
+            await bus.request(MigrateJob(job=name, to=to, strategy=strategy), deadline_s=STEP_S)
+            return
+        except TowpathError as error:
+            if OperationState.ROLLED_BACK not in error.detail.message:
+                raise
 
 
 async def stored(bus: Bus, stream: str, site: str = "jfk") -> list[dict[str, Any]]:

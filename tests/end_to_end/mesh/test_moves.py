@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
-from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, numbers, stored, windows
+from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, move, numbers, stored, windows
 from running.promises import promise
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
-from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, RemoveJob, StrategyName
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.commands import DeployJob, RemoveJob, StrategyName
 from towpath.contracts.job import JobSpec
 from towpath.streams.pages import last_serial
 
@@ -52,7 +51,7 @@ async def move_under_load(
 
         async with flowing(mesh.state, topic) as load:
             await eventually(publishes)
-            await move(bus, name, strategy)
+            await move(bus, name, "cloud", strategy)
             moment = load.sent + CLOSED_BY + PER_SECOND
 
             async def flows_on() -> bool:
@@ -65,17 +64,6 @@ async def move_under_load(
         await bus.request(RemoveJob(job=name, purge=True), deadline_s=STEP_S)
     assert {result["site"] for result in results} == {"jfk", "cloud"}
     return load.sent, results, passed_on
-
-
-async def move(bus: Bus, name: str, strategy: StrategyName) -> None:
-    """Move a job to the cloud. Repeat it, as users do, if the target did not catch up on a busy machine."""
-    while True:
-        try:
-            await bus.request(MigrateJob(job=name, to="cloud", strategy=strategy), deadline_s=STEP_S)
-            return
-        except TowpathError as error:
-            if OperationState.ROLLED_BACK not in error.detail.message:
-                raise
 
 
 def closed(sent: int) -> int:

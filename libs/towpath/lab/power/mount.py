@@ -26,7 +26,7 @@ class Mount:
 
     process: psutil.Process
     directory: Path
-    """What the disk holds, see `towpath.lab.power.disk`."""
+    """Where its content is, see `towpath.lab.power.disk`."""
     point: Path
 
     def cut_power(self) -> None:

@@ -8,7 +8,7 @@ from towpath.lab.faults.registry import StrikingFault, Target, fault
 
 
 class PowerParameters(Model):
-    """What the machine has when it is back."""
+    """The state in which the machine comes back."""
 
     lose_disks: bool = False
     """Everything that it stored is gone, too: it comes back with the configuration of its servers alone."""
