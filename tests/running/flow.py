@@ -34,6 +34,14 @@ WINDOW: dict[str, Any] = {
 }
 """An operator that counts the events of each key and second of event time."""
 
+BY_ARRIVAL: dict[str, Any] = {
+    "kind": "processing_window",
+    "fields": {"key": "string"},
+    "size_s": 1,
+    "aggregates": {"events": {"function": "count"}},
+}
+"""An operator that counts the events of each second in which they are processed."""
+
 
 def job(name: str, reads: str, writes: str, operator: Any = None, **changes: Any) -> dict[str, Any]:
     """Return the specification of a job at jfk."""

@@ -1,4 +1,4 @@
-"""Two jobs under load, and operations that are asked for meanwhile. Everything acknowledged is judged."""
+"""Jobs under load, and operations that are asked for meanwhile. Everything acknowledged is judged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from random import Random
 from typing import Any
 
 from nats.errors import Error as NatsError
 
 from running.command_line import STEP_S
-from running.flow import WINDOW, event, job, move, numbers, stored
+from running.flow import BY_ARRIVAL, FORWARD, WINDOW, event, job, move, numbers, stored
 from running.kills import Numbered
 from running.waiting import eventually
 from towpath.contracts.commands import (
@@ -54,10 +54,11 @@ NOT_NOW = (ErrorCode.BUSY, ErrorCode.SITE_DOWN, ErrorCode.FAILED, ErrorCode.UNRE
 
 @dataclass
 class Work:
-    """Two jobs at jfk: one passes events on, and one counts them in windows."""
+    """Jobs at jfk: one passes events on, one counts them in windows, and one, if wanted, as they arrive."""
 
     stage: Stage
     name: str
+    counts_arrivals: bool = False
 
     @property
     def topic(self) -> str:
@@ -71,8 +72,18 @@ class Work:
     def counts(self) -> str:
         return f"{self.name}-counts"
 
+    @property
+    def arrivals(self) -> str:
+        return f"{self.name}-arrivals"
+
+    @property
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """Return the operator of each job."""
+        operators = {self.copy: FORWARD, self.counts: WINDOW}
+        return operators | ({self.arrivals: BY_ARRIVAL} if self.counts_arrivals else {})
+
     async def grows(self) -> None:
-        """Wait until both jobs publish more than they had."""
+        """Wait until all jobs publish more than they had."""
         before = await eventually(self._results, RECOVERED_S)
 
         async def has_grown() -> bool:
@@ -90,7 +101,9 @@ class Work:
         assert set(numbers_taken) == set(range(acknowledged)), "what was acknowledged is kept"
 
         async def is_complete() -> bool:
-            return (await self._results()).get(self.copy, 0) >= len(taken)
+            return (await self._results()).get(self.copy, 0) >= len(taken) and (
+                not self.counts_arrivals or await self._arrived() >= len(taken)
+            )
 
         await eventually(is_complete, RECOVERED_S)
         assert await numbers(bus, output_stream(self.copy)) == numbers_taken
@@ -99,21 +112,30 @@ class Work:
         found = [(r["window"]["start"][:19], r["key"]["key"]) for r in results]
         assert len(found) == len(set(found))
         assert [r["values"]["events"] for r in results] == [expected[window] for window in found]
+        if self.counts_arrivals:
+            arrivals = await stored(bus, output_stream(self.arrivals))
+            assert all(one["through"] == following["after"] for one, following in pairwise(arrivals))
+            assert await self._arrived() == len(taken)
         print(f"{acknowledged:,} events acknowledged, {len(taken):,} kept, {len(found)} windows")
+
+    async def _arrived(self) -> int:
+        """Return how many events the windows of processing time have, all together."""
+        arrivals = await stored(self.stage.bus, output_stream(self.arrivals))
+        return sum(result["values"]["events"] for result in arrivals)
 
     async def _results(self) -> dict[str, int]:
         """Return how many results each job has published; none while the site is away."""
-        connection, jobs = self.stage.bus.connection, (self.copy, self.counts)
+        connection = self.stage.bus.connection
         with contextlib.suppress(TimeoutError, NatsError):
-            return {name: await last_serial(connection, "jfk", output_stream(name)) for name in jobs}
+            return {name: await last_serial(connection, "jfk", output_stream(name)) for name in self.jobs}
         return {}
 
 
 @asynccontextmanager
-async def working(stage: Stage, name: str) -> AsyncIterator[Work]:
-    """Let events flow through two jobs within the block. At its end, judge and remove them."""
-    work, access = Work(stage, name), stage.mesh.site("jfk")
-    for called, operator in ((work.copy, None), (work.counts, WINDOW)):
+async def working(stage: Stage, name: str, *, counts_arrivals: bool = False) -> AsyncIterator[Work]:
+    """Let events flow through jobs within the block. At its end, judge and remove them."""
+    work, access = Work(stage, name, counts_arrivals), stage.mesh.site("jfk")
+    for called, operator in work.jobs.items():
         spec = JobSpec.model_validate(job(called, work.topic, f"{name}/{called}", operator))
         await stage.bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
     replay = Replay(
@@ -135,7 +157,7 @@ async def working(stage: Stage, name: str) -> AsyncIterator[Work]:
         finally:
             is_over.set()
     await work.judge(sent.result().acknowledged)
-    for called in (work.copy, work.counts):
+    for called in work.jobs:
         await stage.bus.request(RemoveJob(job=called, purge=True), deadline_s=STEP_S)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
-from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, move, numbers, stored, windows
+from running.flow import BY_ARRIVAL, KEYS, PER_SECOND, WINDOW, flowing, job, move, numbers, stored, windows
 from running.promises import promise
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
@@ -21,12 +21,6 @@ from towpath.streams.pages import last_serial
 
 pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("strategies"), promise("exactly once")]
 
-BY_ARRIVAL: dict[str, Any] = {
-    "kind": "processing_window",
-    "fields": {"key": "string"},
-    "size_s": 1,
-    "aggregates": {"events": {"function": "count"}},
-}
 CLOSED_BY = 6 * PER_SECOND
 """Events that a window waits for, beside its own: the watermark's delay, and a second to pass it."""
 
