@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from towpath.atomic_write import write_atomically
 from towpath.tasks import wait_until
 
 MODULE = "towpath.lab.power"
@@ -74,7 +75,7 @@ def cuts(directory: Path) -> int:
 
 def count_cut(directory: Path) -> None:
     """Note that the disk has forgotten once more."""
-    _cuts_path(directory).write_text(str(cuts(directory) + 1))
+    write_atomically(_cuts_path(directory), str(cuts(directory) + 1), durable=False)
 
 
 def full_mark(directory: Path) -> Path:
