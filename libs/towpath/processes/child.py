@@ -17,7 +17,7 @@ import psutil
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import claim
-from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, read_record
+from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, has_ended, read_record
 from towpath.processes.spec import ChildSpec
 from towpath.tasks import NotInTime, wait_until
 
@@ -155,7 +155,7 @@ def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     living: list[psutil.Process] = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process not in living and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            if process not in living and process.is_running() and not has_ended(process):
                 living.append(process)
     return living
 

@@ -17,6 +17,15 @@ The system counts a start from boot in ticks. psutil adds the boot time, which c
 up to a second. A pid is not used again that soon."""
 
 
+def has_ended(process: psutil.Process) -> bool:
+    """Return true if nothing of a process runs any more, whether its parent has reaped it or not.
+
+    A zombie may have threads that are still writing to a slow disk. Until they end, its files are open, and
+    it holds its name. Raises `psutil.NoSuchProcess` when it was reaped.
+    """
+    return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+
+
 class ContainerRecord(Model):
     """The container whose first process this is."""
 
@@ -39,7 +48,7 @@ class ProcessIdentity(Model):
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+            return process if same and not has_ended(process) else None
         except psutil.NoSuchProcess:
             return None
 

@@ -77,11 +77,16 @@ class Redelivery:
         A restart need not have been. Then nothing is missing.
         """
         self._keeper, given = await self._found(), 0
-        if self._keeper is not None:
+        store = await self._store()
+        if self._keeper is not None and store is not None:
             present = await self._present(self._keeper.after)
+            # Its bounds may have cut off what the keeper holds. What that was is unknown, and counts as had.
+            is_cut = store.last > self._keeper.after and store.first > self._keeper.after + 1
             for output in await self._outputs():
-                after = self._keeper.passed.get(_key(output), 0)
-                given += await self._give_missing(output, after, present[output.name])
+                after, there = self._keeper.passed.get(_key(output), 0), present[output.name]
+                if is_cut:
+                    after = max(after, min(there, default=output.last + 1) - 1)
+                given += await self._give_missing(output, after, there)
         if given:
             log.info("%d results were given to sessions once more", given)
         await self.renew()
@@ -89,7 +94,7 @@ class Redelivery:
 
     async def renew(self) -> None:
         """Let the store forget what its sessions have, up to now."""
-        store = await stream_view(self._streams.connection, self._streams.site, MQTT_STREAM)
+        store = await self._store()
         if store is None or store.consumers <= (self._keeper is not None):
             await self._forget(self._keeper)
             self._keeper = None
@@ -134,14 +139,15 @@ class Redelivery:
         """
         if before is None:
             return output.last
+        passed = before.passed.get(_key(output), 0)
         subject = MQTT_STORE + output.republishes_to.removeprefix(MQTT_DELIVERY)
         try:
             found = await self._streams.jetstream.get_last_msg(MQTT_STREAM, subject)
         except NotFoundError:
-            return before.passed.get(_key(output), 0)
+            return passed
         headers = found.headers or {}
         of_this = headers.get(REPUBLISHED_FROM) == output.name
-        return int(headers[REPUBLISHED_SERIAL]) if of_this else before.passed.get(_key(output), 0)
+        return max(passed, int(headers[REPUBLISHED_SERIAL])) if of_this else passed
 
     async def _forget(self, keeper: Keeper | None) -> None:
         if keeper is not None:
@@ -156,6 +162,9 @@ class Redelivery:
                 if source := message.headers.get(REPUBLISHED_FROM):
                     present[source].add(int(message.headers[REPUBLISHED_SERIAL]))
         return present
+
+    async def _store(self) -> StreamView | None:
+        return await stream_view(self._streams.connection, self._streams.site, MQTT_STREAM)
 
     async def _outputs(self) -> list[StreamView]:
         views = await stream_views(self._streams.connection, self._streams.site)

@@ -34,6 +34,12 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("here", flush=True)
 time.sleep(60)
 """
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("here", flush=True)
+ctypes.CDLL(None).syscall(60, 0)  # `exit` of this thread alone.
+"""
 POLITE = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -196,6 +202,19 @@ def test_stop_lets_the_process_end_its_own_way_when_it_does_so_in_time(run: Path
     output_of(spec)
     assert stop(run, "worker", grace_s=WITHIN_S)
     assert started.wait(WITHIN_S) == 7
+
+
+def test_stop_ends_a_process_when_its_first_thread_has_ended_and_another_goes_on(
+    run: Path, tmp_path: Path
+) -> None:
+    spec = child(tmp_path, HEADLESS)
+    started = launch(spec, run)
+    until(lambda: psutil.Process(started.pid).status() == psutil.STATUS_ZOMBIE)
+    record = find(run, "worker")
+    assert record is not None
+    assert record.pid == started.pid
+    assert stop(run, "worker", grace_s=0)
+    launch(spec, run)
 
 
 def test_stop_says_no_when_nothing_runs(run: Path) -> None:

@@ -142,5 +142,17 @@ async def test_session_when_its_subscriber_reads_and_the_broker_is_killed_then_g
     assert set(got) == set(range((KILLS + 1) * A_KILL))
 
 
+async def test_session_when_the_store_was_cut_off_then_gets_nothing_twice(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RENEW_EVERY_S", 3600.0)
+    await site.publish(0)
+    await eventually(site.all_wait)
+    assert len(await site.delivered()) == A_KILL
+    # As its bounds do, while no agent is there.
+    await site.streams.jetstream.purge_stream(MQTT_STREAM)
+    assert await Redelivery(site.streams).complete() == 0
+
+
 async def _reached(site: Site, last: int) -> bool:
     return (await site.streams.view("lga", OUTPUT.stream)).last > last
