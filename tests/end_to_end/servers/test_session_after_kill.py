@@ -151,7 +151,11 @@ async def test_session_when_the_store_was_cut_off_then_gets_nothing_twice(
     assert len(await site.delivered()) == A_KILL
     # As its bounds do, while no agent is there.
     await site.streams.jetstream.purge_stream(MQTT_STREAM)
+    await site.mesh.kill("lga-nats")  # It knows no ids of messages any more.
+    await site.mesh.start("lga-nats")
     assert await Redelivery(site.streams).complete() == 0
+    store = await site.streams.view("lga", MQTT_STREAM)
+    assert store.first == store.last + 1, "the agent has not given any either"
 
 
 async def _reached(site: Site, last: int) -> bool:
