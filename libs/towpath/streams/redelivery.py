@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, DeliverPolicy
 from nats.js.errors import NotFoundError
 
@@ -83,10 +83,8 @@ class Redelivery:
             # Its bounds may have cut off what the keeper holds. What that was is unknown, and counts as had.
             is_cut = store.last > self._keeper.after and store.first > self._keeper.after + 1
             for output in await self._outputs():
-                after, there = self._keeper.passed.get(_key(output), 0), present[output.name]
-                if is_cut:
-                    after = max(after, min(there, default=output.last + 1) - 1)
-                given += await self._give_missing(output, after, there)
+                after = self._keeper.passed.get(_key(output), 0)
+                given += await self._give_missing(output, after, present, is_cut=is_cut)
         if given:
             log.info("%d results were given to sessions once more", given)
         await self.renew()
@@ -99,11 +97,18 @@ class Redelivery:
             await self._forget(self._keeper)
             self._keeper = None
         elif self._keeper is None or store.last > self._keeper.after:
-            before, self._keeper = self._keeper, await self._made(store.last, self._keeper)
+            stats = self._streams.connection.stats
+            before, reconnects = self._keeper, stats["reconnects"]
+            made = await self._made(store.last, before)
+            if stats["reconnects"] != reconnects:
+                # What the server lost when it died may lie between the answers.
+                await self._forget(made)
+                raise TimeoutError("the server was lost meanwhile")
+            self._keeper = made
             await self._forget(before)
 
     async def _found(self) -> Keeper | None:
-        """Return the newest keeper, and delete others: the agent may have died between two."""
+        """Return the oldest keeper, which holds most. Delete others: the agent may have died between two."""
         keepers: list[Keeper] = []
         listed, some = 0, True
         with contextlib.suppress(NotFoundError):
@@ -112,9 +117,9 @@ class Redelivery:
                 listed += len(some)
                 keepers += [Keeper.of(each) for each in some if each.name.startswith(KEEPER_PREFIX)]
         keepers.sort(key=lambda keeper: keeper.after)
-        for older in keepers[:-1]:
-            await self._forget(older)
-        return keepers[-1] if keepers else None
+        for newer in keepers[1:]:
+            await self._forget(newer)
+        return keepers[0] if keepers else None
 
     async def _made(self, after: int, before: Keeper | None) -> Keeper:
         """Make a keeper of what the store takes after a serial number."""
@@ -140,41 +145,63 @@ class Redelivery:
         if before is None:
             return output.last
         passed = before.passed.get(_key(output), 0)
-        subject = MQTT_STORE + output.republishes_to.removeprefix(MQTT_DELIVERY)
+        if passed == output.last:
+            return passed
+        jetstream, subject = self._streams.jetstream, _subject(output)
         try:
-            found = await self._streams.jetstream.get_last_msg(MQTT_STREAM, subject)
+            headers = (await jetstream.get_last_msg(MQTT_STREAM, subject)).headers or {}
+            if headers.get(REPUBLISHED_FROM) != output.name:  # Others write to its topic, too.
+                newest = await self._newest(output, before.after)
+                headers = (await jetstream.get_msg(MQTT_STREAM, newest)).headers or {} if newest else {}
         except NotFoundError:
             return passed
-        headers = found.headers or {}
-        of_this = headers.get(REPUBLISHED_FROM) == output.name
-        return max(passed, int(headers[REPUBLISHED_SERIAL])) if of_this else passed
+        return max(passed, int(headers.get(REPUBLISHED_SERIAL, 0)))
+
+    async def _newest(self, output: StreamView, after: int) -> int:
+        """Return the place in the store of an output's newest result; 0 if there is none after `after`."""
+        newest, (connection, site) = 0, self._at
+        async for page in pages_after(connection, site, MQTT_STREAM, after, subject=_subject(output)):
+            own = (message.serial for message in page if message.identity.startswith(f"{output.life}/"))
+            newest = max(own, default=newest)
+        return newest
 
     async def _forget(self, keeper: Keeper | None) -> None:
         if keeper is not None:
             with contextlib.suppress(NotFoundError):
                 await self._streams.jetstream.delete_consumer(MQTT_STREAM, keeper.name)
 
-    async def _present(self, after: int) -> Mapping[str, set[int]]:
-        """Return the serial numbers that the store has of each output, of what it took last."""
-        present: defaultdict[str, set[int]] = defaultdict(set)
-        async for page in pages_after(self._streams.connection, self._streams.site, MQTT_STREAM, after):
-            for message in page:
-                if source := message.headers.get(REPUBLISHED_FROM):
-                    present[source].add(int(message.headers[REPUBLISHED_SERIAL]))
-        return present
+    @property
+    def _at(self) -> tuple[Client, str]:
+        return self._streams.connection, self._streams.site
+
+    async def _present(self, after: int) -> set[str]:
+        """Return the message ids of what the store took last. It has them from the outputs."""
+        connection, site = self._at
+        reading = pages_after(connection, site, MQTT_STREAM, after)
+        return {message.headers.get(MESSAGE_ID_HEADER, "") async for page in reading for message in page}
 
     async def _store(self) -> StreamView | None:
-        return await stream_view(self._streams.connection, self._streams.site, MQTT_STREAM)
+        connection, site = self._at
+        return await stream_view(connection, site, MQTT_STREAM)
 
     async def _outputs(self) -> list[StreamView]:
-        views = await stream_views(self._streams.connection, self._streams.site)
+        connection, site = self._at
+        views = await stream_views(connection, site)
         return [view for view in views if view.republishes_to.startswith(MQTT_DELIVERY)]
 
-    async def _give_missing(self, output: StreamView, after: int, present: set[int]) -> int:
-        given = 0
-        connection, site = self._streams.connection, self._streams.site
+    async def _give_missing(self, output: StreamView, after: int, present: set[str], *, is_cut: bool) -> int:
+        """Give the store those results after a serial number that are not `present`. Return their number.
+
+        `is_cut`: only those that follow one which is present. What the store had before is unknown.
+        """
+        given, (connection, site), counts = 0, self._at, not is_cut
         async for page in pages_after(connection, site, output.name, after, through=output.last):
-            missing = [message for message in page if message.serial not in present]
+            missing: list[StoredMessage] = []
+            for message in page:
+                if message.headers.get(MESSAGE_ID_HEADER, "") in present:
+                    counts = True
+                elif counts:
+                    missing.append(message)
             for begin in range(0, len(missing), IN_FLIGHT):
                 some = missing[begin : begin + IN_FLIGHT]
                 given += sum(await asyncio.gather(*(self._give(output, message) for message in some)))
@@ -192,6 +219,11 @@ class Redelivery:
         jetstream = self._streams.jetstream
         answer = await jetstream.publish(output.republishes_to, message.body, headers=headers)
         return not answer.duplicate
+
+
+def _subject(output: StreamView) -> str:
+    """Return the subject under which the store has an output's results."""
+    return MQTT_STORE + output.republishes_to.removeprefix(MQTT_DELIVERY)
 
 
 def _key(output: StreamView) -> str:

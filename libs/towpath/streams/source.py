@@ -29,7 +29,7 @@ from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
-from towpath.streams.repeats import repeats_of
+from towpath.streams.repeats import Repeats, repeats_of
 from towpath.streams.stream_view import StreamView
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class EventReader:
                 yield kept
 
     def _first_ones(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
-        repeats = repeats_of(self.run, self.identity, self.repeats_within)
+        repeats = self._repeats()
         for messages in self._still_kept(SerialRange(repeats.begin(numbers.after), numbers.after)):
             repeats.first_ones(messages)
         for messages in self._stored(numbers):
@@ -171,6 +171,10 @@ class EventReader:
             if first_ones:
                 yield first_ones
         repeats.position = numbers.through
+
+    def _repeats(self) -> Repeats:
+        """Return what is remembered of the events read so far."""
+        return repeats_of(self.run, self.identity, self.repeats_within)
 
     def _still_kept(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
         """Yield the events of a range, as far as they are kept. The oldest may expire meanwhile."""
@@ -202,6 +206,10 @@ class RangeReader(EventReader, DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches."""
         return map(self.decoded, self.bundles(partition))
+
+    def _repeats(self) -> Repeats:
+        """Remember nothing beyond this range: no other follows it."""
+        return Repeats(self.identity, self.repeats_within)
 
 
 class StreamReader(EventReader, DataSourceStreamReader):

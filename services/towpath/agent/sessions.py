@@ -15,12 +15,14 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 RENEW_EVERY_S = 5.0
+TELL_AFTER = 20
+"""Failures in a row that are no restart of the server any more: those of ten seconds."""
 
 
 async def watch(streams: SiteStreams) -> None:
     """Complete what sessions get, at the start and after each reconnection, until cancelled."""
     connection, served, renewed_at = streams.connection, -1, 0.0
-    redelivery = Redelivery(streams)
+    redelivery, failures = Redelivery(streams), 0
     while True:
         reconnects = connection.stats["reconnects"]
         try:
@@ -30,6 +32,10 @@ async def watch(streams: SiteStreams) -> None:
             elif time.monotonic() > renewed_at + RENEW_EVERY_S and connection.is_connected:
                 await redelivery.renew()
                 renewed_at = time.monotonic()
+            failures = 0
         except (NatsError, OSError, TimeoutError) as error:
-            log.debug("results cannot be given to sessions yet: %s", error)
+            # Nothing is known any more of what was under way.
+            served, failures = -1, failures + 1
+            level = logging.WARNING if failures == TELL_AFTER else logging.DEBUG
+            log.log(level, "results cannot be given to sessions: %s", error)
         await asyncio.sleep(LOOK_EVERY_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiomqtt
 import pytest
@@ -20,7 +20,7 @@ from towpath.contracts.data_plane import KEEPER_PREFIX, MQTT_STREAM, batch_label
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
 from towpath.streams.pages import read_after
-from towpath.streams.publisher import Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.redelivery import Redelivery
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
@@ -51,15 +51,27 @@ class Site:
 
     async def all_wait(self) -> bool:
         """Tell if the session holds all results."""
-        waiting = await self.streams.view("lga", MQTT_STREAM)
-        return waiting.last - waiting.first + 1 == len(await self.stored())
+        return await self.waiting() == len(await self.stored())
 
-    async def publish(self, first: int) -> None:
-        subject = sink_subject("lga", "board", 1)
-        numbers = range(first, first + A_KILL)
-        results = [Outgoing(subject, f"board/{n}", str(n).encode()) for n in numbers]
+    async def publish(self, first: int, count: int = A_KILL, output: ResolvedOutput = OUTPUT) -> None:
+        """Publish numbered results as an engine does."""
+        job = output.stream.removeprefix("OUT_")
+        subject, life = sink_subject("lga", job, 1), await stream_life(self.engine, "lga", output.stream)
+        numbers = range(first, first + count)
+        results = [Outgoing(subject, f"{life}/{job}/{n}", str(n).encode()) for n in numbers]
         publisher = Publisher(always(self.engine), patience_s=WITHIN_S)
-        await publisher.publish(results, site="lga", stream=OUTPUT.stream, batch=batch_label(1, first))
+        await publisher.publish(results, site="lga", stream=output.stream, batch=batch_label(1, first))
+
+    async def forget_ids(self) -> None:
+        """Let the store forget which ids it has seen, as it does after two minutes."""
+        config = (await self.streams.jetstream.stream_info(MQTT_STREAM)).config
+        await self.streams.jetstream.update_stream(replace(config, duplicate_window=0.1))
+        await asyncio.sleep(0.3)
+
+    async def waiting(self) -> int:
+        """Return how many results the store holds."""
+        store = await self.streams.view("lga", MQTT_STREAM)
+        return store.last - store.first + 1
 
     async def stored(self) -> list[int]:
         """Return the results in the output."""
@@ -109,6 +121,7 @@ async def test_session_when_results_wait_in_it_and_its_broker_is_killed_then_hol
         await site.mesh.start("lga-nats")
         await publishing
     await Redelivery(site.streams).complete()
+    await site.forget_ids()
     assert await Redelivery(site.streams).complete() == 0
     stored, delivered = await site.stored(), await site.delivered()
     print(f"{KILLS} kills, {len(stored):,} results, all delivered once")
@@ -154,8 +167,38 @@ async def test_session_when_the_store_was_cut_off_then_gets_nothing_twice(
     await site.mesh.kill("lga-nats")  # It knows no ids of messages any more.
     await site.mesh.start("lga-nats")
     assert await Redelivery(site.streams).complete() == 0
-    store = await site.streams.view("lga", MQTT_STREAM)
-    assert store.first == store.last + 1, "the agent has not given any either"
+    assert await site.waiting() == 0, "the agent has not given any either"
+
+
+async def test_session_when_two_outputs_have_one_topic_then_gets_what_each_lacks_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RENEW_EVERY_S", 3600.0)
+    other = OUTPUT.model_copy(update={"stream": "OUT_other", "rejected_topic": "stats/rejected/other"})
+    await site.streams.set_epoch("other", 1, other)
+    redelivery, given = Redelivery(site.streams), 20
+    await redelivery.complete()
+    for first in range(0, given, 10):
+        await redelivery.renew()
+        await site.publish(first, 10)
+        await site.publish(first, 10, other)
+        await eventually(lambda first=first: _waits_for(site, 2 * (first + 10)))
+    await site.forget_ids()
+    assert await redelivery.complete() == 0
+    # On its way when the server died: taken by the output only.
+    store = (await site.streams.jetstream.stream_info(MQTT_STREAM)).config
+    await site.streams.jetstream.update_stream(replace(store, subjects=["closed.store"]))
+    for output in (OUTPUT, other):
+        await site.publish(given, 5, output)
+    await site.streams.jetstream.update_stream(store)
+    assert await redelivery.complete() == 10
+    await site.forget_ids()
+    assert await redelivery.complete() == 0
+    assert await site.waiting() == 2 * given + 10
+
+
+async def _waits_for(site: Site, count: int) -> bool:
+    return await site.waiting() == count
 
 
 async def _reached(site: Site, last: int) -> bool:

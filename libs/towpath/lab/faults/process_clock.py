@@ -5,8 +5,10 @@ and Go, Java, Python and C call it. `set_off` writes other code into the process
 the kernel and adds an offset, which lies beside it. So only this process is affected, its threads and those
 that it forks; a program that it starts (`exec`) has a fresh copy and the right time.
 
-The clock by which timeouts go (`CLOCK_MONOTONIC`) stays as it is. x86-64 only. Writing needs the rights of a
-debugger: the same user and no limit by `kernel.yama.ptrace_scope`, or root.
+The clock by which timeouts go (`CLOCK_MONOTONIC`) stays as it is. A wait until a time of day is up to the
+kernel, whose clock is right. A thread whose signal handler has interrupted the vDSO at that moment may crash;
+that is rare. x86-64 only. Writing needs the rights of a debugger: the same user and no limit by
+`kernel.yama.ptrace_scope`, or root.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def set_off(pid: int, offsets: Offsets) -> None:
             value=str(pid),
             allowed="root, or `sysctl kernel.yama.ptrace_scope=0`",
         ) from error
-    except FileNotFoundError as error:
+    except (FileNotFoundError, psutil.NoSuchProcess) as error:
         raise ProcessLookupError(pid) from error
 
 
@@ -109,10 +111,11 @@ class _Library:
         """Write the code of all functions that tell the time of day."""
         clock_gettime = self.functions["clock_gettime"]
         os.pwrite(memory, struct.pack("<qq", 0, 0), clock_gettime + _REALTIME)
-        os.pwrite(memory, _clock_gettime(), clock_gettime)
         for name, code in (("gettimeofday", _gettimeofday), ("time", _time)):
             at = self.functions[name]
             os.pwrite(memory, code(clock_gettime + _REALTIME - at), at)
+        # Last, because it tells that all are written.
+        os.pwrite(memory, _clock_gettime(), clock_gettime)
 
     def write_offsets(self, memory: int, offsets: Offsets) -> None:
         packed = struct.pack("<qq", offsets.realtime_s, offsets.boot_s)

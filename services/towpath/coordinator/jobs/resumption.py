@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -17,6 +18,8 @@ from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.streams.failures import EventsRenumbered, failure_in
 from towpath.streams.pages import is_another, serial_before
 from towpath.streams.stream_view import StreamView, stream_view
+
+log = logging.getLogger(__name__)
 
 ANSWER_S = 5.0
 
@@ -85,12 +88,7 @@ def _inputs(before: JobEntry, wanted: Sequence[str]) -> list[ResolvedInput]:
 
 async def _check_kept(bus: Bus, others: Sequence[ResolvedInput], here: str, status: JobStatus) -> None:
     """Raise `TowpathError` if inputs that go on where they are have lost events: the job would stop again."""
-    lost: list[str] = []
-    for entry in others if status.state is JobState.FAILED else ():
-        stream, position = await _stream(bus, entry), status.serials.get(entry.name, 0)
-        has_expired = stream.last > position and stream.first > position + 1 > 1
-        if has_expired or await _is_renumbered(bus, entry, here, stream, status):
-            lost.append(entry.name)
+    lost = [entry.name for entry in others if await _has_lost(bus, entry, here, status)]
     if lost:
         raise TowpathError(
             ErrorCode.INVALID,
@@ -99,6 +97,26 @@ async def _check_kept(bus: Bus, others: Sequence[ResolvedInput], here: str, stat
             value=lost,
             allowed=f"all inputs that have lost events: also {', '.join(lost)}",
         )
+
+
+async def _has_lost(bus: Bus, entry: ResolvedInput, here: str, status: JobStatus) -> bool:
+    """Tell if a job that has stopped lacks events of an input: those that it reads here, or has read.
+
+    What is out of reach is not known to be lost.
+    """
+    position = status.serials.get(entry.name)
+    if position is None or status.state is not JobState.FAILED:
+        return False
+    try:
+        copy = await stream_view(
+            bus.connection, here, local_stream(here, entry.site, entry.stream), timeout_s=ANSWER_S
+        )
+        if copy is not None and copy.last > position and copy.first > position + 1:
+            return True
+        return await _is_renumbered(bus, entry, here, await _stream(bus, entry), status)
+    except (TimeoutError, TowpathError) as error:
+        log.info("%s cannot be asked for %s: %s", entry.site, entry.name, error)
+        return False
 
 
 async def _stream(bus: Bus, entry: ResolvedInput) -> StreamView:
