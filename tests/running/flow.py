@@ -66,9 +66,9 @@ def event(number: int) -> bytes:
 class Load:
     """A device at jfk that publishes numbered events to a topic until it is told to stop."""
 
-    def __init__(self, topic: str, first: int = 0) -> None:
+    def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.sent = first
+        self.sent = 0
         self._stop = asyncio.Event()
 
     async def run(self, state: MeshState) -> None:
@@ -77,7 +77,7 @@ class Load:
         async with aiomqtt.Client(
             site.mqtt_host, site.mqtt_port, username=site.device.user, password=site.device.password
         ) as client:
-            for number in itertools.count(self.sent):
+            for number in itertools.count():
                 if self._stop.is_set():
                     return
                 await client.publish(self.topic, event(number), qos=1)
@@ -90,9 +90,9 @@ class Load:
 
 
 @asynccontextmanager
-async def flowing(state: MeshState, topic: str = "site/raw", first: int = 0) -> AsyncIterator[Load]:
-    """Let events flow within the block, from number `first`. At its end the last one is acknowledged."""
-    load = Load(topic, first)
+async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Load]:
+    """Let events flow within the block. At its end the last one has been acknowledged."""
+    load = Load(topic)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(load.run(state))
         try:

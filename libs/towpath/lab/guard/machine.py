@@ -16,7 +16,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import SERVERS, SITE_SERVER
 from towpath.processes import PidRecord, find, listed
-from towpath.processes.record import CLOCK_TOLERANCE_S
+from towpath.processes.record import CLOCK_TOLERANCE_S, has_ended
 from towpath.tasks import wait_until
 
 _SERVERS = (*SERVERS, f"-{SITE_SERVER}", "-mosquitto")
@@ -78,7 +78,7 @@ class Machine:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 session = os.getsid(process.pid)
-                if session in order and process.status() != psutil.STATUS_ZOMBIE:
+                if session in order and not has_ended(process):
                     found.append((order[session], process.pid == session, process))
         return [process for *_, process in sorted(found, key=lambda each: each[:2])]
 
