@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from towpath.contracts.data_plane import EVENT_ID_HEADER
 from towpath.streams import repeats
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.repeats import Repeats, repeats_of
@@ -53,6 +54,24 @@ def test_event_when_the_fields_are_the_same_then_the_rest_of_it_does_not_count(o
 
 def test_identity_when_it_names_a_field_twice_then_that_counts_once() -> None:
     assert first_ones(Repeats(["id", "id"], 10), b'{"id": 1}', b'{"id": 2}', b'{"id": 1}') == [1, 2]
+
+
+def named(serial: int, name: str, topic: str = "site.a", body: bytes = b"") -> ChangedMessage:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return ChangedMessage(serial, topic, at, body, {EVENT_ID_HEADER: name})
+
+
+def test_event_when_its_device_names_it_then_only_name_and_topic_count() -> None:
+    same, body = b'{"id": 1}', b"no JSON"
+    events = [
+        named(1, "a-1", body=same),
+        named(2, "a-2", body=same),
+        named(3, "a-1", body=body),
+        named(4, "a-1", "site.b"),
+        event(5, same),
+    ]
+
+    assert [each.stream_sequence for each in Repeats(["id"], 10).first_ones(events)] == [1, 2, 4, 5]
 
 
 @pytest.mark.parametrize("bad", [b"rubbish", b'{"v": 1}', b'{"id": null}'])

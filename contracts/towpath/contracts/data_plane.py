@@ -180,6 +180,10 @@ def local_stream(here: str, site: str, stream: str) -> str:
 MESSAGE_ID_HEADER = "Nats-Msg-Id"
 """A stream drops a message whose id it has seen inside its duplicate window."""
 
+EVENT_ID_HEADER = "Towpath-Event-Id"
+"""Name that a device gave its event, from a user property of MQTT 5. One that comes again has the same, and
+counts once where an input has an `identity`."""
+
 RESULT_ID_HEADER = "Towpath-Result-Id"
 """The id that a message in a shadow has in the output. In the shadow itself two owners' results must stay
 two messages, also where they say the same of the same window: which of them counts is decided later."""

@@ -27,7 +27,9 @@ class Input(Model):
     identity: list[FieldName] = []
     """Fields that together identify an event of a device. One that has the same values there as one of the
     `repeats_within` events before it is passed over. Values count as they are written. An event that lacks
-    one of the fields repeats nothing. An update may change this while the job runs."""
+    one of the fields repeats nothing. Where the device names its event (user property `event-id` of MQTT 5,
+    through a Mosquitto), this name and the topic identify it instead. An update may change this while the
+    job runs."""
     repeats_within: int = Field(default=20_000, ge=1, le=MAX_REPEATS_WITHIN)
     """Distance over which a repeat is known: in serial numbers, which all devices of the site share, and as
     far as the site keeps events."""

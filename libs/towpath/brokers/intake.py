@@ -28,7 +28,7 @@ from towpath.brokers.topics import RefusedTopics, storable_subject
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
 from towpath.mqtt.broker_address import BrokerAddress
-from towpath.mqtt.connection import MqttConnection
+from towpath.mqtt.connection import MqttConnection, event_id
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,8 @@ class _Transfer:
             if delivery.message.qos:
                 self._on_the_way[self._number] = delivery
             identity = Identity(self._session, self._number, delivery.seen)
-            await self._stream.store(delivery.subject, bytes(delivery.message.payload), identity)
+            message = delivery.message
+            await self._stream.store(delivery.subject, bytes(message.payload), identity, event_id(message))
 
     async def _pass_over(self, delivery: _Delivery, why: str) -> None:
         delivery.done = True

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from towpath.brokers.overlap import Seen
 from towpath.bus.connecting import Login, connect_once
 from towpath.contracts.data_plane import (
+    EVENT_ID_HEADER,
     IN_STREAM,
     MESSAGE_ID_HEADER,
     api_prefix,
@@ -120,14 +121,16 @@ class SiteLog:
             after = messages[-1].serial
         return found
 
-    async def store(self, subject: str, body: bytes, identity: Identity) -> None:
-        """Send one event to the stream. Events are stored in the order of these calls."""
+    async def store(self, subject: str, body: bytes, identity: Identity, event_id: str = "") -> None:
+        """Send one event to the stream. Events are stored in the order of these calls.
+
+        `event_id` is what its device calls it, if it does.
+        """
         if not self._due:
             self._heard_at = asyncio.get_running_loop().time()
         self._due += 1
-        await self._sender.send(
-            intake_subject(subject), body, {MESSAGE_ID_HEADER: str(identity)}, number=identity.number
-        )
+        headers = {MESSAGE_ID_HEADER: str(identity), **({EVENT_ID_HEADER: event_id} if event_id else {})}
+        await self._sender.send(intake_subject(subject), body, headers, number=identity.number)
 
     def check(self) -> None:
         """Raise `ConnectionError` if an event was refused, `TimeoutError` if nothing is acknowledged."""

@@ -24,7 +24,13 @@ _MOST_ARRIVED = 5000
 """Messages that may wait to be taken. Beyond that the socket is not read, which slows the sender down."""
 _REFUSED = 0x80
 """Lowest reason code that means a refusal."""
+_EVENT_ID = "event-id"
 _LOGIN_REFUSALS = frozenset({"Bad user name or password", "Not authorized"})
+
+
+def event_id(message: MQTTMessage) -> str:
+    """Return what the device calls its event: the user property `event-id` of MQTT 5; empty without one."""
+    return dict(getattr(message.properties, "UserProperty", ())).get(_EVENT_ID, "")
 
 
 class MqttConnection:
@@ -202,7 +208,8 @@ class MqttConnection:
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
         # Messages have thirty dictionaries each. Kept, they double the work of a backlog by garbage
         # collection.
-        message.properties = None
+        if not event_id(message):
+            message.properties = None
         self._arrived.append(message)
 
     def _on_unsubscribe(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SENT_AGAIN_BYTES = 4_000_000
+"""A stuck mirror is made again if its origin must not send more than this a second time. At 1 Mbit/s it takes
+half a minute; a job with more than this to process is not held up."""
+
 
 class Mirrors:
     """The mirrors of one site. All methods are idempotent."""
@@ -29,6 +33,8 @@ class Mirrors:
         self._streams = streams
         self._seen: dict[str, tuple[int, str]] = {}
         """Mirror → serial number and time of its newest message, as its origin had it at the last look."""
+        self._unfed: set[str] = set()
+        """Mirrors that had not heard from their origin at the last look."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
         same input, from different serial numbers on."""
@@ -45,7 +51,7 @@ class Mirrors:
             try:
                 info = await self._streams.jetstream.stream_info(name)
             except NotFoundError:
-                await self._make(resolved, after)
+                await self._make(resolved, _begin(resolved, after))
             else:
                 if info.config.mirror_direct:
                     await self._streams.change(name, mirror_direct=False)
@@ -65,7 +71,7 @@ class Mirrors:
             try:
                 info = await self._streams.jetstream.stream_info(_name(resolved))
             except NotFoundError:
-                await self._make(resolved, after)
+                await self._make(resolved, _begin(resolved, after))
                 return
             begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
             needed = max(after - resolved.repeats_within, 0) + 1
@@ -74,31 +80,41 @@ class Mirrors:
             kept = (await self._streams.view(resolved.site, resolved.stream)).first
             if max(needed, kept) < begins:
                 await self.drop(resolved)
-                await self._make(resolved, max(after + 1, kept) - 1)
+                await self._make(resolved, _begin(resolved, max(after + 1, kept) - 1))
 
-    async def renew(self, resolved: ResolvedInput) -> bool:
-        """Make the mirror again if its events are not those of its origin. Return True if it was so.
+    async def renew(self, resolved: ResolvedInput, processed: int) -> bool:
+        """Make the mirror again if it would go on wrongly, or not soon. Return True if it was so.
 
-        An origin that began again, or lost its end in a power cut, gives its serial numbers to other events.
-        The mirror would go on with them where its own end is. Raises `TowpathError` when there is no mirror,
-        or the origin is out of reach.
+        Wrongly: an origin that began again, or lost its end in a power cut, gives its serial numbers to other
+        events. The mirror would go on with them where its own end is.
+
+        Not soon: after a cut of the origin's link, the mirror's server waits 30 s for an answer that was
+        lost, and between its attempts up to 2 min. A mirror that was not fed at the last look, and is not now
+        that its origin answers, is made again. It then begins where its readers need it: all of them have
+        processed the serial numbers up to `processed`.
+
+        Raises `TowpathError` when there is no mirror, or the origin is out of reach.
         """
         if resolved.site == self._streams.site:
             return False
         async with self._locks[_name(resolved)]:
             mirror = await self._streams.view(self._streams.site, _name(resolved))
+            was_unfed = mirror.name in self._unfed
+            (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
             origin = await self._streams.view(resolved.site, resolved.stream)
-            if await self._is_copy(mirror, origin, resolved):
+            begin = max(mirror.begins, _begin(resolved, processed))
+            if not await self._is_copy(mirror, origin, resolved):
+                why, begin = "has other events since it lost its end, or began again", 1
+            elif was_unfed and not mirror.is_fed and _is_little(mirror, begin):
+                why = "answers, and does not feed its mirror"
+            else:
                 self._seen[mirror.name] = mirror.last, mirror.last_stored_at
                 return False
             self._seen.pop(mirror.name, None)
-            log.warning(
-                "%s has other events at %s since it lost its end, or began again: its mirror is made again",
-                resolved.stream,
-                resolved.site,
-            )
+            self._unfed.discard(mirror.name)
+            log.warning("%s at %s %s: the mirror is made again", resolved.stream, resolved.site, why)
             await self.drop(resolved)
-            await self._make(resolved, None)
+            await self._make(resolved, begin)
             return True
 
     async def _is_copy(self, mirror: StreamView, origin: StreamView, resolved: ResolvedInput) -> bool:
@@ -119,12 +135,10 @@ class Mirrors:
         if resolved.site != self._streams.site:
             await self._streams.delete(_name(resolved))
 
-    async def _make(self, resolved: ResolvedInput, after: int | None) -> None:
-        # Queries look back when they start, see `StreamReader` and `Repeats`.
-        earlier = max(data_plane.RECALLED_EVENTS, resolved.repeats_within)
+    async def _make(self, resolved: ResolvedInput, begin: int) -> None:
         origin = StreamSource(
             name=resolved.stream,
-            opt_start_seq=max(1, after + 1 - earlier) if after else None,
+            opt_start_seq=begin if begin > 1 else None,
             external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
         )
         config = self._streams.kept(_name(resolved))
@@ -134,3 +148,18 @@ class Mirrors:
 
 def _name(resolved: ResolvedInput) -> str:
     return data_plane.mirror_stream(resolved.site, resolved.stream)
+
+
+def _begin(resolved: ResolvedInput, after: int | None) -> int:
+    """Return the first serial number that a mirror must have for jobs that go on after `after`.
+
+    Queries look back when they start, see `StreamReader` and `Repeats`.
+    """
+    earlier = max(data_plane.RECALLED_EVENTS, resolved.repeats_within)
+    return max(1, (after or 0) + 1 - earlier)
+
+
+def _is_little(mirror: StreamView, begin: int) -> bool:
+    """Tell if a mirror that is made again from a serial number on gets few of its bytes a second time."""
+    kept, again = mirror.last + 1 - mirror.first, mirror.last + 1 - begin
+    return again * mirror.size <= SENT_AGAIN_BYTES * kept

@@ -18,6 +18,7 @@ class ChangedMessage:
     subject: str
     published: Any
     payload: bytes
+    headers: Mapping[str, Any] | None = None
 
 
 def _payload(message: Any) -> bytes:
@@ -29,7 +30,9 @@ def _fields(message: Any) -> Mapping[str, Any]:
 
 
 def _with_payload(message: Any, payload: bytes) -> ChangedMessage:
-    return ChangedMessage(message.stream_sequence, message.subject, message.published, payload)
+    return ChangedMessage(
+        message.stream_sequence, message.subject, message.published, payload, message.headers
+    )
 
 
 def _fields_of_bundle(messages: Sequence[Any]) -> Mapping[str, Any]:

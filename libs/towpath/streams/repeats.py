@@ -2,7 +2,8 @@
 
 A device that sends an event again, because its connection broke or it was started again, is stored twice. An
 input may name the fields that identify an event. An event then repeats another one if that has the same
-values there, and lies before it by at most a given number of serial numbers.
+values there, and lies before it by at most a given number of serial numbers. Where a device says by MQTT 5
+what it calls its events, this identifies them instead.
 
 So the stream alone says what is a repeat. A checkpoint holds nothing of it, and a micro-batch that runs
 again, at this site or another one, has the same events.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from towpath.contracts.data_plane import EVENT_ID_HEADER
 from towpath.streams.decoding import MALFORMED
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Repeats:
         """Return those of the next events that repeat none, and remember all of them."""
         found: list[Event] = []
         for event in events:
-            identity, serial = self._identity(event.payload), event.stream_sequence
+            identity, serial = self._identity(event), event.stream_sequence
             if identity is None:
                 found.append(event)
                 continue
@@ -86,18 +88,25 @@ class Repeats:
             self._newest = {each: serial for each, serial in self._newest.items() if serial > oldest}
         return found
 
-    def _identity(self, event: bytes) -> bytes | None:
+    def _identity(self, event: Event) -> bytes | None:
         """Return the digest of an event's identity. None if it is no JSON object, or lacks one of the fields.
 
         Values are compared as they are written: numbers that differ in their last digit are two.
         """
+        name = (event.headers or {}).get(EVENT_ID_HEADER)
+        if name is not None:
+            return _digest(event.subject.encode(), str(name).encode())
         try:
-            values = [bytes(value) for value in msgspec.structs.astuple(self._decode(event))]
+            values = [bytes(value) for value in msgspec.structs.astuple(self._decode(event.payload))]
         except MALFORMED:
             return None
         if b"null" in values:
             return None
-        return hashlib.blake2b(b",".join(values), digest_size=_DIGEST_BYTES).digest()
+        return _digest(*values)
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b",".join(parts), digest_size=_DIGEST_BYTES).digest()
 
 
 _kept: dict[str, Repeats] = {}

@@ -40,6 +40,8 @@ class StreamView:
     """Messages of its origin that a mirror does not have yet."""
     is_fed: bool = False
     """True for a mirror that has heard from its origin just now."""
+    begins: int = 1
+    """First serial number that a mirror asked its origin for."""
     first_stored_at: str = ""
     """Time at which the oldest message was stored first, as its server writes it."""
     last_stored_at: str = ""
@@ -83,6 +85,7 @@ class StreamView:
             size=state.get("bytes", 0),
             lag=mirror.get("lag", 0),
             is_fed=0 <= mirror.get("active", -1) < FED_WITHIN_NS,
+            begins=(config.get("mirror") or {}).get("opt_start_seq") or 1,
             first_stored_at=state.get("first_ts", ""),
             last_stored_at=state.get("last_ts", ""),
             max_bytes=config.get("max_bytes", -1),

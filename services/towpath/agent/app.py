@@ -128,7 +128,7 @@ async def run(settings: AgentSettings) -> None:
             metering = await _metering(settings, bus, jobs, lambda: supervisor.names)
             bridge = (settings.binder.mirror(), settings.binder.publish())
             signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
-            mirroring = mirror_watch.watch(streams.mirrors, jobs.assignments.values)
+            mirroring = mirror_watch.watch(jobs)
             watched = (
                 jobs.keep(),
                 mirroring,

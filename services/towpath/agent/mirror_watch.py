@@ -1,31 +1,44 @@
-"""See to it that mirrors at this site hold the events of their origins, after those lost some."""
+"""See to it that mirrors at this site hold the events of their origins, and get new ones."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
 
 from nats.errors import Error as NatsError
 
+from towpath.agent.jobs import Jobs
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import Assignment, ResolvedInput
-from towpath.streams.mirrors import Mirrors
+from towpath.contracts.job import ResolvedInput
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
 
 
-async def watch(mirrors: Mirrors, assignments: Callable[[], Iterable[Assignment]]) -> None:
+async def watch(jobs: Jobs) -> None:
     """Compare all mirrors that jobs here read with their origins, until cancelled."""
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
-        inputs: dict[tuple[str, str], ResolvedInput] = {}
-        for assignment in assignments():
-            inputs |= {(entry.site, entry.stream): entry for entry in assignment.inputs}
-        for entry in inputs.values():
+        for entry, processed in await _read_here(jobs):
             try:
-                await mirrors.renew(entry)
+                await jobs.streams.mirrors.renew(entry, processed)
             except (TowpathError, NatsError, OSError, TimeoutError) as error:
                 log.debug("the mirror of %s at %s cannot be compared: %s", entry.stream, entry.site, error)
+
+
+async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
+    """Return the inputs of other sites' streams, and up to which serial number they are processed.
+
+    Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed.
+    """
+    found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
+    for assignment in list(jobs.assignments.values()):
+        away = [entry for entry in assignment.inputs if entry.site != jobs.streams.site]
+        position = await asyncio.to_thread(jobs.position, assignment) if away else {}
+        for entry in away:
+            here, place = position.get(entry.name, 0), (entry.site, entry.stream)
+            known, processed = found.get(place, (entry, here))
+            reader = max(known, entry, key=lambda one: one.repeats_within)
+            found[place] = reader, min(processed, here)
+    return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -22,7 +23,9 @@ from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.__main__ import app
 from towpath.contracts import data_plane
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedInput
 from towpath.contracts.links import (
     LinkChanged,
     LinkConditions,
@@ -33,6 +36,8 @@ from towpath.contracts.links import (
     ShapeLink,
 )
 from towpath.contracts.message import Command
+from towpath.contracts.site import Retention
+from towpath.streams.streams import SiteStreams
 
 QUESTION = "towpath.v1.command.{site}.start-job"
 
@@ -133,6 +138,34 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
 
         await ask(bus, RestoreLink(site="lga"))
         await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 100))
+
+
+async def test_mirror_when_its_first_question_was_lost_with_the_link_then_is_made_again(mesh: Mesh) -> None:
+    async with commanding(mesh) as bus, mesh.agent("lga") as owner, mesh.agent("jfk") as reader:
+        origin, mirroring = (
+            SiteStreams(owner, "lga", Retention()),
+            SiteStreams(reader, "jfk", Retention()),
+        )
+        await origin.ensure_in()
+        async with mesh.device("lga") as device:
+            await device.publish("site/a", b"{}", qos=1)
+        read = ResolvedInput(
+            name="lga/site/a", site="lga", stream=IN_STREAM, subject="site.a", from_device=True
+        )
+        await ask(bus, ShapeLink(site="lga", conditions=LinkConditions(cut=True)))
+        await mirroring.mirrors.ensure(read, None)
+        with pytest.raises(TowpathError):
+            await mirroring.mirrors.renew(read, 0)
+        await ask(bus, RestoreLink(site="lga"))
+
+        async def made_again() -> bool:
+            with contextlib.suppress(TowpathError):
+                return await mirroring.mirrors.renew(read, 0)
+            return False
+
+        await eventually(made_again)
+        await eventually(lambda: last_is(reader, "MIRROR_lga_IN", 1))
+        assert not await mirroring.mirrors.renew(read, 0), "once is enough"
 
 
 async def test_request_takes_at_least_the_delay_both_ways_when_the_link_has_one(mesh: Mesh) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiomqtt
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from running.mosquitto import Site, bridge_process, running_site, send, subscribed
 from running.promises import promise
 from running.waiting import eventually
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.site import BrokerKind, BrokerSpec
+from towpath.streams.log_reader import Access, LogReader
+from towpath.streams.repeats import Repeats
 
 EVENTS = 6_000
 
@@ -55,6 +62,27 @@ async def test_events_when_no_bridge_runs_then_wait_for_the_next_one(site: Site)
     async with site.bridged():
         await site.holds(len(bodies))
     assert [m.body for m in await site.stored()] == bodies
+
+
+@pytest.mark.parametrize("version", ["5"])
+async def test_event_when_its_device_names_it_by_mqtt_5_and_sends_it_again_then_counts_once(
+    site: Site, tmp_path: Path
+) -> None:
+    async with site.bridged():
+        await site.works()
+        async with site.device(protocol=aiomqtt.ProtocolVersion.V5) as device:
+            for name, body in (("a-1", b"one"), ("a-2", b"two"), ("a-1", b"one, sent again")):
+                properties = Properties(PacketTypes.PUBLISH)
+                properties.UserProperty = [("sent-by", "a"), ("event-id", name)]
+                await device.publish("site/a", body, qos=1, properties=properties)
+        await site.holds(3)
+
+    login = site.access.login("engine")
+    credentials = tmp_path / "engine.json"
+    credentials.write_text(json.dumps({"user": login.user, "password": login.password}))
+    reader = LogReader(Access(site.access.nats_url, str(credentials)))
+    [events] = await asyncio.to_thread(lambda: list(reader.read(IN_STREAM, 0, 3)))
+    assert [each.payload for each in Repeats(["id"], 10).first_ones(events)] == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("payload", ["numbers", "all equal"])
