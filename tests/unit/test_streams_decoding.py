@@ -49,6 +49,23 @@ def test_typed_event_when_it_fits_then_has_its_fields_and_no_text() -> None:
     assert row == {"from": "x", "n": 5, "at": AT, REASON: None, TEXT: None}
 
 
+def test_typed_event_when_it_has_another_form_then_is_judged_by_what_it_says_in_json() -> None:
+    form = {"kind": "csv", "delimiter": ";", "columns": {"n": "long", "s": "string"}}
+    reading = Reading({"s": "string", "n": "long"}, from_device=True, required=("s",), form=form)
+    good, short, lacking, bad = decoded(reading, b"5;x", b"5", b"5;", b"\xff;x")
+    assert good == {"s": "x", "n": 5, REASON: None, TEXT: None}
+    assert (short["n"], short[REASON], short[TEXT]) == (None, "expected 2 values, got 1", "5")
+    assert (lacking[REASON], lacking[TEXT]) == ("field 's': missing or null", '{"n":5}')
+    assert (bad[REASON], bad[TEXT]) == ("not UTF-8", "\ufffd;x")
+
+
+def test_whole_event_when_it_has_another_form_then_goes_on_as_json() -> None:
+    form = {"kind": "binary", "layout": "<Bf", "columns": ["n", "x"]}
+    good, short = decoded(Reading(None, from_device=True, form=form), b"\x07\x00\x00\x00\x3f", b"\x07")
+    assert (good[VALUES], good[REASON]) == ('{"n":7,"x":0.5}', None)
+    assert short[REASON] == "expected 5 bytes, got 1"
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [

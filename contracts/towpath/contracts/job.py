@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
+from towpath.contracts.event_formats import EventFormat
 from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import FieldName, Operator, StepModel
 
@@ -34,12 +35,23 @@ class Input(Model):
     """Distance over which a repeat is known: in serial numbers, which all devices of the site share, and as
     far as the site keeps events."""
 
+    format: EventFormat | None = None
+    """Form in which devices write the events; null: one JSON object each. An update may change this while the
+    job runs."""
+
     @field_validator("identity")
     @classmethod
     def _of_devices(cls, identity: list[str], others: ValidationInfo) -> list[str]:
         if identity and not others.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX):
             raise ValueError(f"only events of devices repeat: topics under {DEVICE_PREFIX}")
         return identity
+
+    @field_validator("format")
+    @classmethod
+    def _written_by_devices(cls, form: EventFormat | None, others: ValidationInfo) -> EventFormat | None:
+        if form is not None and not others.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX):
+            raise ValueError(f"results of jobs have one form: give a format to topics under {DEVICE_PREFIX}")
+        return form
 
     @property
     def name(self) -> str:
@@ -176,6 +188,8 @@ class ResolvedInput(Model):
     """As in `Input`: an event that repeats another one is passed over."""
     repeats_within: int = Field(default=0, ge=0, le=MAX_REPEATS_WITHIN)
     """As in `Input`; 0 without an identity."""
+    format: EventFormat | None = None
+    """As in `Input`."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -103,9 +104,15 @@ class InputEvents(JobEvents):
         check_names([*(fields or ())], "operator.fields")
         inputs, text = self.assignment.inputs, keeps_text or self.keeps_text
         return [
-            self.read(inputs[at], Reading(fields, inputs[at].from_device, at, required, text))
+            self.read(
+                inputs[at], Reading(fields, inputs[at].from_device, at, required, text, _form(inputs[at]))
+            )
             for at in self.positions
         ]
+
+
+def _form(resolved: ResolvedInput) -> dict[str, Any] | None:
+    return None if resolved.format is None else resolved.format.model_dump(mode="json")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 import pyarrow as pa
 
+from towpath.streams.formats import ToJson, Unreadable, to_json
 from towpath.streams.reading import INPUT, REASON, SERIAL, STORED_AT, TEXT, Reading
 
 NOT_AN_OBJECT = "not a JSON object"
@@ -26,6 +27,7 @@ class EventDecoder(ABC):
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
+        self._to_json = None if reading.form is None else to_json(reading.form)
         self._names = [SERIAL, INPUT, STORED_AT, *reading.columns(), REASON, TEXT]
 
     @abstractmethod
@@ -39,7 +41,12 @@ class EventDecoder(ABC):
         self, serials: Sequence[int], stored_at: Sequence[datetime], events: Sequence[bytes]
     ) -> pa.RecordBatch:
         """Return events as a batch with the columns of `Reading.schema`."""
-        texts, reasons = _texts(events)
+        if self._to_json is None:
+            texts, reasons = _texts(events)
+        else:
+            events, unread = _read(events, self._to_json)
+            texts, reasons = _texts(events)
+            reasons = {**reasons, **unread}
         columns = self.columns(events, reasons)
         count = len(events)
         if reasons and not self.reading.keeps_text:
@@ -65,6 +72,17 @@ def decoder_of(reading: Reading) -> EventDecoder:
     from towpath.streams.whole_events import WholeEvents
 
     return WholeEvents(reading) if reading.fields is None else TypedEvents(reading)
+
+
+def _read(events: Sequence[bytes], to_json: ToJson) -> tuple[list[bytes], dict[int, str]]:
+    """Return events as JSON objects. Those that cannot be read stay as they are, and get a reason."""
+    read, reasons = list(events), {}
+    for n, event in enumerate(events):
+        try:
+            read[n] = to_json(event)
+        except Unreadable as error:
+            reasons[n] = str(error)
+    return read, reasons
 
 
 def _texts(events: Sequence[bytes]) -> tuple[pa.Array, dict[int, str]]:

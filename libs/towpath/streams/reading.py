@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 SERIAL = "serial"
 INPUT = "input"
@@ -47,6 +48,8 @@ class Reading:
     """An event that lacks one of these fields is rejected."""
     keeps_text: bool = False
     """Good events keep their text, too: the plan judges them as well."""
+    form: Mapping[str, Any] | None = None
+    """Form of the events, as in `contracts.event_formats`; None for JSON."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:

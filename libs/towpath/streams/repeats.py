@@ -21,6 +21,7 @@ import msgspec
 
 from towpath.contracts.data_plane import EVENT_ID_HEADER
 from towpath.streams.decoding import MALFORMED
+from towpath.streams.formats import ToJson, Unreadable
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -45,11 +46,13 @@ class Repeats:
     It knows only the newest event of each identity, so it cannot go back. See `begin`.
     """
 
-    def __init__(self, identity: Sequence[str], within: int) -> None:
-        """`identity` are the fields that identify an event, `within` is how far back a repeat is known."""
+    def __init__(self, identity: Sequence[str], within: int, to_json: ToJson = bytes) -> None:
+        """`identity` are the fields that identify an event, `within` is how far back a repeat is known, and
+        `to_json` reads an event."""
         self.position = 0
         self.used_at = time.monotonic()
         self._within = within
+        self._to_json = to_json
         self._newest: dict[bytes, int] = {}
         """Digest of an identity → serial number of its newest event."""
         # Members have names of their own, because a field may be called like a keyword.
@@ -97,8 +100,10 @@ class Repeats:
         if name is not None:
             return _digest(event.subject.encode(), str(name).encode())
         try:
-            values = [bytes(value) for value in msgspec.structs.astuple(self._decode(event.payload))]
-        except MALFORMED:
+            values = [
+                bytes(value) for value in msgspec.structs.astuple(self._decode(self._to_json(event.payload)))
+            ]
+        except (Unreadable, *MALFORMED):
             return None
         if b"null" in values:
             return None
@@ -113,13 +118,13 @@ _kept: dict[str, Repeats] = {}
 _keeping = threading.Lock()
 
 
-def repeats_of(run: str, identity: Sequence[str], within: int) -> Repeats:
+def repeats_of(run: str, identity: Sequence[str], within: int, to_json: ToJson = bytes) -> Repeats:
     """Return the process's one `Repeats` for a run of a source, kept between micro-batches."""
     now = time.monotonic()
     with _keeping:
         for idle in [each for each, repeats in _kept.items() if now - repeats.used_at > IDLE_S]:
             del _kept[idle]
         if run not in _kept:
-            _kept[run] = Repeats(identity, within)
+            _kept[run] = Repeats(identity, within, to_json)
         _kept[run].used_at = now
         return _kept[run]

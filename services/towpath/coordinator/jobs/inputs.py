@@ -43,8 +43,8 @@ def in_the_same_streams(before: JobEntry, inputs: list[ResolvedInput]) -> list[R
 
 def _going_on(old: ResolvedInput, changed: ResolvedInput, *, name: str) -> ResolvedInput:
     """Return an input where it stands, with what else its job now says of it."""
-    said = {"identity": changed.identity, "repeats_within": changed.repeats_within}
-    return old.model_copy(update={"name": name, **said})
+    said = {"identity", "repeats_within", "format"}
+    return old.model_copy(update={"name": name, **{field: getattr(changed, field) for field in said}})
 
 
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:
