@@ -8,6 +8,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from towpath.contracts.operators import Operator
+
+_OPERATORS = {operator.__name__ for operator in get_args(get_args(Operator)[0])}
+"""Models that have a heading of their own: `Operator <kind>`."""
+
 LIMITS = {
     "minimum": "≥ {}",
     "exclusiveMinimum": "> {}",
@@ -54,7 +59,8 @@ def _reference(name: str, schema: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in target["enum"])
     kind = target.get("properties", {}).get("kind", {})
     if "const" in kind:
-        return f"[`{kind['const']}`](#operator-{kind['const']})"
+        place = f"operator-{kind['const']}" if name in _OPERATORS else name.lower()
+        return f"[`{kind['const']}`](#{place})"
     return f"[{name}](#{name.lower()})"
 
 
