@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from towpath.streams import pacing, source
 from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.passing import ChangedMessage
-from towpath.streams.reading import Reading
+from towpath.streams.reading import REASON, SERIAL, TEXT, Reading
 from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
 from towpath.streams.stream_view import StreamView
 
@@ -209,6 +209,22 @@ def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:
     log.first = 51
     with pytest.raises(EventsLost, match=r"serials 11\.\.50 of IN"):
         reader().latestOffset({"serial": 10}, ReadAllAvailable())
+
+
+def test_read_when_events_are_gone_and_the_job_goes_on_then_names_them_as_one_rejected_event(
+    log: Log,
+) -> None:
+    log.first, log.mine = 51, range(1, 200)
+    going_on = reader(on_loss="report")
+    assert going_on.latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 100}
+
+    rows = [row for batch in going_on.read(SerialRange(10, 53)) for row in batch.to_pylist()]
+
+    assert [row[SERIAL] for row in rows] == [50, 51, 52, 53]
+    assert rows[0][REASON] == "events 11 to 50 of IN were gone before they were read"
+    assert json.loads(rows[0][TEXT]) == {"lost": {"first": 11, "last": 50, "events": 40}}
+    assert {row[REASON] for row in rows[1:]} == {None}
+    assert [row[SERIAL] for batch in going_on.read(SerialRange(10, 30)) for row in batch.to_pylist()] == [30]
 
 
 def test_latest_offset_when_stateful_then_first_one_after_a_start_differs_and_later_ones_do_not(

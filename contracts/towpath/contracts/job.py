@@ -35,6 +35,9 @@ class Input(Model):
     """Distance over which a repeat is known: in serial numbers, which all devices of the site share, and as
     far as the site keeps events."""
 
+    on_loss: Literal["stop", "report"] = "stop"
+    """Where events were gone before the job read them, because the stream has a limit: stop with an error, or
+    pass over them and name them as one rejected event. An update may change this while the job runs."""
     format: EventFormat | None = None
     """Form in which devices write the events; null: one JSON object each. An update may change this while the
     job runs."""
@@ -188,8 +191,9 @@ class ResolvedInput(Model):
     """As in `Input`: an event that repeats another one is passed over."""
     repeats_within: int = Field(default=0, ge=0, le=MAX_REPEATS_WITHIN)
     """As in `Input`; 0 without an identity."""
+    on_loss: Literal["stop", "report"] = "stop"
     format: EventFormat | None = None
-    """As in `Input`."""
+    """Both as in `Input`."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

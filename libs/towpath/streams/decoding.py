@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 import pyarrow as pa
@@ -38,15 +39,23 @@ class EventDecoder(ABC):
         """
 
     def batch(
-        self, serials: Sequence[int], stored_at: Sequence[datetime], events: Sequence[bytes]
+        self,
+        serials: Sequence[int],
+        stored_at: Sequence[datetime],
+        events: Sequence[bytes],
+        known: Mapping[int, str] = MappingProxyType({}),
     ) -> pa.RecordBatch:
-        """Return events as a batch with the columns of `Reading.schema`."""
+        """Return events as a batch with the columns of `Reading.schema`.
+
+        `known` has the reasons of those that are rejected in any case, by their place among `events`.
+        """
         if self._to_json is None:
             texts, reasons = _texts(events)
         else:
             events, unread = _read(events, self._to_json)
             texts, reasons = _texts(events)
             reasons = {**reasons, **unread}
+        reasons |= known
         columns = self.columns(events, reasons)
         count = len(events)
         if reasons and not self.reading.keeps_text:

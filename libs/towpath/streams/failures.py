@@ -26,6 +26,7 @@ class EventsLost(RuntimeError):
     def __init__(self, stream: str, first: int, last: int) -> None:
         # With its name: a planner answers with the message alone.
         super().__init__(f"{_name(type(self))} serials {first}..{last} of {stream} are no longer kept")
+        self.stream, self.first, self.last = stream, first, last
 
 
 class EventsRenumbered(RuntimeError):

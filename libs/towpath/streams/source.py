@@ -27,6 +27,7 @@ from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.formats import ToJson, to_json
 from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
+from towpath.streams.lost_events import LostEvents
 from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
@@ -89,6 +90,7 @@ class StreamSource(DataSource):
 
     Options of streams:
 
+    - `on_loss` (`report`): events that are no longer kept are passed over, and named as one rejected event
     - `after_serial`: a new query begins after it; default: at the oldest message kept
     - `max_events`: bound of a micro-batch
     - `exact_events`: a micro-batch has exactly this many serial numbers, or does not run
@@ -133,6 +135,7 @@ class EventReader:
         self.reading = Reading.of(options)
         self.identity: list[str] = [*filter(None, options.get("identity", "").split(","))]
         self.repeats_within = int(options.get("repeats_within") or 0)
+        self.passes_over_losses = False
         # Another run may find another stream of that name, so it remembers nothing of this one.
         self.run = uuid.uuid4().hex
 
@@ -144,7 +147,9 @@ class EventReader:
     def decoded(self, messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
         """Return messages as a batch with the source's columns. Serial numbers are multiplied by `sign`."""
         serials = [sign * message.stream_sequence for message in messages]
-        return self.decoder.batch(serials, [m.published for m in messages], [m.payload for m in messages])
+        lost = {n: m.reason for n, m in enumerate(messages) if isinstance(m, LostEvents)}
+        stored_at, payloads = [m.published for m in messages], [m.payload for m in messages]
+        return self.decoder.batch(serials, stored_at, payloads, lost)
 
     def split(self, after: int, through: int) -> list[InputPartition]:
         """Split a range into equal ones: one, or up to one for each core when there is a backlog."""
@@ -158,10 +163,26 @@ class EventReader:
         return self._first_ones(partition) if self.identity else self._stored(partition)
 
     def _stored(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
-        for messages in reader_for(self.access).read(self.stream, numbers.after, numbers.through):
-            kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
-            if kept:
-                yield kept
+        after = numbers.after
+        if after >= numbers.through:
+            return
+        try:
+            if self.passes_over_losses and self._view().first > after + 1:
+                raise EventsLost(self.stream, after + 1, self._view().first - 1)
+            for messages in reader_for(self.access).read(self.stream, after, numbers.through):
+                after = messages[-1].stream_sequence
+                kept = (
+                    messages if self.subject is None else [m for m in messages if m.subject == self.subject]
+                )
+                if kept:
+                    yield kept
+        except EventsLost as lost:
+            if not self.passes_over_losses:
+                raise
+            gap = LostEvents.of(lost, numbers.through)
+            yield from self._stored(SerialRange(after, lost.first - 1))
+            yield [gap]
+            yield from self._stored(SerialRange(gap.stream_sequence, numbers.through))
 
     def _first_ones(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
         repeats = self._repeats()
@@ -235,6 +256,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__(options)
         self.after_serial: str = options.get("after_serial", "")
+        self.passes_over_losses = options.get("on_loss") == "report"
         self.max_events = int(options.get("max_events") or 0)
         self.pause_file = options.get("pause_file")
         self.bound_file = options.get("bound_file")
@@ -334,7 +356,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
                 raise EventsRenumbered(self.stream, begin, view.first, view.last)
             return view
         self._behind_since = math.inf
-        if view.first > position + 1 and view.last > position:
+        if view.first > position + 1 and view.last > position and not self.passes_over_losses:
             raise EventsLost(self.stream, position + 1, view.first - 1)
         if begin.stored_at and (view.last > position or not self._has_looked):
             there = self._stored_at(position, view)
@@ -387,6 +409,9 @@ class StreamReader(EventReader, DataSourceStreamReader):
                 yield self.decoded(messages, sign=-1)
             return
         for messages in self.bundles(partition):
+            if isinstance(messages[0], LostEvents):
+                yield self.decoded(messages)
+                continue
             for bundle in self._passing(messages):
                 if bundle:
                     yield self.decoded(bundle)

@@ -65,6 +65,7 @@ def compile_for(
             **batch_options(assignment),
             **reading.options(),
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
+            "on_loss": resolved.on_loss,
             "pause_file": str(pause),
             "bound_file": str(_bound_file(pause)),
             "trigger_s": str(trigger_s(spec)) if is_paced(spec) else "",

@@ -33,8 +33,10 @@ from towpath.streams.failures import EventsLost, Fenced, Unpublished
 from towpath.streams.log_reader import Access, LogReader
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.streams.reading import REASON, SERIAL, Reading
 from towpath.streams.shadows import Shadows
 from towpath.streams.sink import SinkConnection
+from towpath.streams.source import SerialRange, StreamReader
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(
@@ -341,6 +343,26 @@ async def test_read_when_serials_are_gone_then_it_says_which(
     await connection.jetstream().purge_stream("IN", seq=41)
     with pytest.raises(EventsLost, match=r"EventsLost: serials 11\.\.40 of IN"):
         await asyncio.to_thread(read, reader, 10, 60)
+
+
+async def test_read_when_a_mirror_has_a_gap_and_the_job_goes_on_then_the_gap_is_named_and_the_rest_comes(
+    streams: SiteStreams, connection: Client, reader: LogReader
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 100)
+    for serial in range(41, 51):
+        await connection.jetstream().delete_msg("IN", serial)
+    options = Reading(None, from_device=True).options()
+    where = {"url": reader.access.url, "credentials_file": reader.access.credentials_file, "stream": "IN"}
+    source = StreamReader({**where, **options, "on_loss": "report"})
+
+    batches = await asyncio.to_thread(lambda: list(source.read(SerialRange(10, 100))))
+
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [row[SERIAL] for row in rows] == [*range(11, 41), *range(50, 101)]
+    assert [row[REASON] for row in rows if row[REASON]] == [
+        "events 41 to 50 of IN were gone before they were read"
+    ]
 
 
 async def test_read_when_server_restarts_in_between_then_it_goes_on(

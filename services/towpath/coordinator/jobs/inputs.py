@@ -43,7 +43,7 @@ def in_the_same_streams(before: JobEntry, inputs: list[ResolvedInput]) -> list[R
 
 def _going_on(old: ResolvedInput, changed: ResolvedInput, *, name: str) -> ResolvedInput:
     """Return an input where it stands, with what else its job now says of it."""
-    said = {"identity", "repeats_within", "format"}
+    said = {"identity", "repeats_within", "on_loss", "format"}
     return old.model_copy(update={"name": name, **{field: getattr(changed, field) for field in said}})
 
 

@@ -167,6 +167,7 @@ def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: 
         after_serial=wanted.start if isinstance(wanted.start, int) else None,
         identity=wanted.identity,
         repeats_within=wanted.repeats_within if wanted.identity else 0,
+        on_loss=wanted.on_loss,
         format=wanted.format,
     )
 
