@@ -31,6 +31,19 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "aggregates": AGGREGATES,
     },
     "processing_window": {"fields": FIELDS, "size_s": 5, "key": ["carrier"], "aggregates": AGGREGATES},
+    "predict": {
+        "fields": FIELDS,
+        "key": ["carrier"],
+        "time": "departed_at",
+        "rolling": {
+            "size_s": 3600,
+            "aggregates": {
+                "departures": {"function": "count"},
+                "usual": {"function": "avg", "field": "delay"},
+            },
+        },
+        "model": {"kind": "cusum", "of": "delay", "mean": 0, "deviation": 2, "threshold": 0.25},
+    },
     "chain": {
         "steps": [
             {

@@ -46,6 +46,7 @@ NODES: dict[str, list[str]] = {
     "forward": READ,
     "map": [*READ, "Project"],
     "merge": READ,
+    "predict": ["Project", "FlatMapGroupsInPandas", *READ],
     "processing_window": [*READ, "Project"],
     "python": READ,
     "window": ["Project", "Aggregate", *READ],

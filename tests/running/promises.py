@@ -25,6 +25,7 @@ PROMISES = {
     "fencing": "a former owner that comes back is refused by the server, not by good manners",
     "coordinator": "kill it at any line and the next one finishes or undoes",
     "operators": "Malformed events are never dropped silently",
+    "models": "Results depend on the events alone, and not on how micro-batches cut them",
     "pipelines": "Apply it. Later, apply a changed file, and Towpath does what the difference needs",
     "draining": "it first finishes what its inputs hold",
     "applies": "An apply survives the death of any process and of the coordinator",

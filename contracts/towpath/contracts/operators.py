@@ -10,45 +10,11 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from towpath.contracts.message import NAME_PATTERN, Model
-
-FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
-
-RESERVED_FIELDS = frozenset({"serial", "input", "stored_at", "topic"})
-"""Columns the source adds; an event's own field cannot have these names."""
-
-
-class FieldType(StrEnum):
-    """JSON types as Spark reads them. A timestamp is ISO 8601; without a zone it is UTC."""
-
-    STRING = "string"
-    LONG = "long"
-    DOUBLE = "double"
-    BOOLEAN = "boolean"
-    TIMESTAMP = "timestamp"
-
-
-Fields = dict[FieldName, FieldType]
-"""The fields an operator reads from each event, with their types."""
-
-
-def _own_names(fields: dict[str, Any]) -> dict[str, Any]:
-    taken = sorted(RESERVED_FIELDS & fields.keys())
-    if taken:
-        raise ValueError(f"{', '.join(taken)} are columns of every event; name the field otherwise")
-    return fields
-
-
-StepName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-
-
-class StepModel(Model):
-    """The base of operators that may be steps of a chain."""
-
-    name: StepName | None = None
-    """Only in a chain: the name of the step in counts and rejected events. Its kind unless given."""
+from towpath.contracts.fields import EntryName, FieldName, Fields, FieldType, StepModel, own_names
+from towpath.contracts.message import Model
+from towpath.contracts.prediction import Predict
 
 
 class FieldRule(Model):
@@ -87,7 +53,7 @@ class Clean(StepModel):
     """Fields that together identify an event. A device that repeats one after a lost
     acknowledgement is then counted once, if it repeats within the output's duplicate window."""
 
-    _names = field_validator("fields")(_own_names)
+    _names = field_validator("fields")(own_names)
 
     @model_validator(mode="after")
     def _identity_is_declared(self) -> Clean:
@@ -115,7 +81,7 @@ class Filter(StepModel):
     where: str = Field(min_length=1)
     """Spark SQL condition over the fields, for example `delay > 15 and carrier <> 'AA'`."""
 
-    _names = field_validator("fields")(_own_names)
+    _names = field_validator("fields")(own_names)
     _plain = field_validator("where")(_plain_expression)
 
 
@@ -127,7 +93,7 @@ class Map(StepModel):
     select: dict[FieldName, str] = Field(min_length=1)
     """New field → Spark SQL expression over the fields."""
 
-    _names = field_validator("fields", "select")(_own_names)
+    _names = field_validator("fields", "select")(own_names)
 
     @field_validator("select")
     @classmethod
@@ -216,7 +182,7 @@ class Window(StepModel):
     key: list[FieldName] = []
     aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
 
-    _names = field_validator("fields")(_own_names)
+    _names = field_validator("fields")(own_names)
 
     @model_validator(mode="after")
     def _consistent(self) -> Window:
@@ -255,7 +221,7 @@ class ProcessingWindow(Model):
     key: list[FieldName] = []
     aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
 
-    _names = field_validator("fields")(_own_names)
+    _names = field_validator("fields")(own_names)
 
     @model_validator(mode="after")
     def _consistent(self) -> ProcessingWindow:
@@ -278,7 +244,7 @@ class Python(StepModel):
 
     kind: Literal["python"] = "python"
     fields: Fields = {}
-    entry: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    entry: EntryName
     """`package.module:function`."""
     artefact: str | None = None
     """Path of a wheel, a zip or a directory that holds the code, in the mesh's artefact root; a relative
@@ -287,10 +253,10 @@ class Python(StepModel):
     parameters: dict[str, Any] = {}
     identity: list[FieldName] = []
 
-    _names = field_validator("fields")(_own_names)
+    _names = field_validator("fields")(own_names)
 
 
-Step = Annotated[Clean | Filter | Map | Window | Python, Field(discriminator="kind")]
+Step = Annotated[Clean | Filter | Map | Window | Predict | Python, Field(discriminator="kind")]
 """An operator that may be a step of a chain."""
 
 
@@ -303,7 +269,7 @@ class Chain(Model):
 
     kind: Literal["chain"] = "chain"
     steps: list[Step] = Field(min_length=1)
-    """In their order. At most one `window`, and at most one `python`."""
+    """In their order. At most one `window`, and at most one that runs code of the user."""
 
     @property
     def step_names(self) -> list[str]:
@@ -322,15 +288,25 @@ class Chain(Model):
         for kind, advice in (("window", "a second job"), ("python", "one function that calls the other")):
             if [step.kind for step in self.steps].count(kind) > 1:
                 raise ValueError(f"a chain has at most one {kind} step; use {advice}")
+        if sum(_has_user_code(step) for step in self.steps) > 1:
+            raise ValueError("a chain has at most one step with code of the user; use a second job")
         for number, step in enumerate(self.steps):
             _check_place(step, self.steps[:number], self.steps[number + 1 :])
         return self
 
 
+def _has_user_code(step: Step) -> bool:
+    return isinstance(step, Python) or (isinstance(step, Predict) and step.user_model is not None)
+
+
 def _check_place(step: Step, before: list[Step], after: list[Step]) -> None:
     """Raise `ValueError` if a step cannot stand where it does."""
-    if isinstance(step, Clean) and step.identity and any(isinstance(later, Window) for later in after):
-        raise ValueError("clean with an identity stands in front of a window, which would count repetitions")
+    if isinstance(step, Clean) and step.identity:
+        for later in after:
+            if isinstance(later, Window | Predict):
+                raise ValueError(
+                    f"clean with an identity stands in front of a {later.kind}, which would count repetitions"
+                )
     if isinstance(step, Python) and before and not step.fields:
         raise ValueError("a python step after another needs fields")
     if isinstance(step, Python) and any(isinstance(one, Window) for one in before) and not step.identity:
@@ -338,7 +314,7 @@ def _check_place(step: Step, before: list[Step], after: list[Step]) -> None:
 
 
 Operator = Annotated[
-    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Python | Chain,
+    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Predict | Python | Chain,
     Field(discriminator="kind"),
 ]
 """Each kind has a module in `towpath.operators.kinds`, which says what it does."""

@@ -28,7 +28,7 @@ from pyspark import SparkContext
 from towpath.artefacts.archive import digest_of, pack
 from towpath.artefacts.entry_check import ALLOWED, FIELD
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.operators import Python
+from towpath.operators.kind import UserCode
 
 WORKERS_OF = "TOWPATH_ARTEFACT"
 """Environment variable of Python workers that serve only one artefact."""
@@ -41,7 +41,7 @@ _brought_by: dict[str, str] = {}
 
 
 @contextlib.contextmanager
-def loaded_entry(spark: SparkContext, operator: Python) -> Iterator[Callable[..., Any]]:
+def loaded_entry(spark: SparkContext, operator: UserCode) -> Iterator[Callable[..., Any]]:
     """Load the function of `operator.entry`, to be called inside the block. Raises `TowpathError`.
 
     `operator.artefact` is a zip, wheel or directory of this machine, or null for code that the environment
@@ -56,7 +56,7 @@ def loaded_entry(spark: SparkContext, operator: Python) -> Iterator[Callable[...
         yield _function(operator)
 
 
-def _function(operator: Python) -> Callable[..., Any]:
+def _function(operator: UserCode) -> Callable[..., Any]:
     module_name, _, function_name = operator.entry.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -150,6 +150,6 @@ def _archives() -> Path:
     return Path(folder)
 
 
-def no_entry(message: str, operator: Python) -> TowpathError:
+def no_entry(message: str, operator: UserCode) -> TowpathError:
     """The error for an entry that cannot be used. It says what an entry looks like."""
     return TowpathError(ErrorCode.INVALID, message, field=FIELD, value=operator.entry, allowed=ALLOWED)

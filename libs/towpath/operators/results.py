@@ -48,8 +48,8 @@ def results_of(
         encoding.IDENTITY: identity,
     }
     for name in _CARRIED:
-        if parts[name] is None and _carried(name) in rows.columns:
-            parts[name] = named(_carried(name))
+        if parts[name] is None and carried_name(name) in rows.columns:
+            parts[name] = named(carried_name(name))
     own = [named(name) for name in (SERIAL, INPUT, STORED_AT, TEXT) if name in rows.columns]
     return rows.select(*own, *beside, *(part.alias(name) for name, part in parts.items() if part is not None))
 
@@ -59,12 +59,12 @@ def struct_of(members: Sequence[Column]) -> Column:
     return F.struct(*members) if members else F.lit("{}")
 
 
-def _carried(name: str) -> str:
+def carried_name(name: str) -> str:
     """The name of a result's column while the next step computes: no field has a space in its name."""
     return f"carried {name}"
 
 
 def carried_of(results: DataFrame) -> list[Column]:
     """The columns of results that stay with the next step's: those of `_CARRIED`, and the event's text."""
-    kept = [named(name).alias(_carried(name)) for name in _CARRIED if name in results.columns]
+    kept = [named(name).alias(carried_name(name)) for name in _CARRIED if name in results.columns]
     return [*kept, named(TEXT)] if TEXT in results.columns else kept
