@@ -118,9 +118,9 @@ async def stored(bus: Bus, stream: str, site: str = "jfk") -> list[dict[str, Any
     return [json.loads(m.body) for m in await read_after(bus.connection, site, stream, 0)]
 
 
-async def numbers(bus: Bus, stream: str) -> list[int]:
+async def numbers(bus: Bus, stream: str, site: str = "jfk") -> list[int]:
     """Return the events' numbers in the results of a job that passes events on."""
-    return [result["values"]["n"] for result in await stored(bus, stream)]
+    return [result["values"]["n"] for result in await stored(bus, stream, site)]
 
 
 def windows(results: list[dict[str, Any]]) -> Counter[tuple[str, str]]:

@@ -23,7 +23,7 @@ class Csv(Model):
     RFC 4180.
     """
 
-    kind: Literal["csv"] = "csv"
+    kind: Literal["csv"]
     columns: Fields = Field(min_length=1)
     """Field → type, in the order of the values. An event with more or fewer values is rejected."""
     delimiter: str = Field(default=",", min_length=1, max_length=1)
@@ -36,13 +36,13 @@ class SenMl(Model):
     the newest time of the records, if they have one. An event with two values of one name is rejected.
     """
 
-    kind: Literal["senml"] = "senml"
+    kind: Literal["senml"]
 
 
 class Binary(Model):
     """Packed numbers and texts of fixed length."""
 
-    kind: Literal["binary"] = "binary"
+    kind: Literal["binary"]
     layout: str = Field(min_length=1, max_length=200)
     """Bytes of an event, as Python's `struct` writes them: `<I3hf` is, with the lowest byte first, a number
     of 4 bytes, three of 2 bytes, and a float. An event of another length is rejected."""

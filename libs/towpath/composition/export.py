@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
+from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import plain_operator
 from towpath.contracts.pipeline import PipelineSpec
 
 
 def to_yaml(spec: PipelineSpec) -> str:
     """Return the pipeline in Towpath's format, without fields that have their default value."""
-    return yaml.dump(plain(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return _yaml(plain(spec))
+
+
+def jobs_to_yaml(jobs: Sequence[JobSpec]) -> str:
+    """Return jobs as a file that `towpath deploy` reads, without fields that have their default value."""
+    return _yaml(
+        {"jobs": [_plain_job(job, job.model_dump(mode="json", exclude_defaults=True)) for job in jobs]}
+    )
 
 
 def plain(spec: PipelineSpec) -> dict[str, Any]:
     """Return the pipeline as plain data without defaults. Operators keep `kind`, which tells them apart."""
     content = spec.model_dump(mode="json", exclude_defaults=True)
-    for job, body in zip(spec.jobs, content["jobs"], strict=True):
-        body["operator"] = plain_operator(job.operator)
+    content["jobs"] = [_plain_job(job, body) for job, body in zip(spec.jobs, content["jobs"], strict=True)]
     return content
+
+
+def _plain_job(job: JobSpec, body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "operator": plain_operator(job.operator)}
+
+
+def _yaml(content: Any) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Dumper(yaml.SafeDumper):

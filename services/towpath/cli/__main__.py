@@ -47,6 +47,13 @@ COMMANDS.add_as(
     "Describe jobs together, and change them together while they run.",
 )
 
+COMMANDS.add_as(
+    PIPELINES,
+    "edge",
+    "towpath.cli.edge:app",
+    "Describe the reports of devices, and let edge nodes make events of them.",
+)
+
 COMMANDS.add(
     DATA,
     "towpath.cli.checking",
