@@ -224,7 +224,7 @@ class FlatWheel(Model):
     """Parts into which a turn is divided. A turn needs more measurements than that."""
     turns: int = Field(default=20, ge=2)
     """Turns over which a measurement at an angle fades. So many pass before the first alarm."""
-    crest_factor: float = Field(default=4.5, gt=1)
+    crest_factor: float = Field(default=5.0, gt=1)
     """Largest distance from the mean in the averaged turn, divided by its root mean square, above which there
     is an alarm."""
 
