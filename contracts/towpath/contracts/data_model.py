@@ -74,7 +74,7 @@ class Mapping(Model):
         return self
 
 
-class Rolling(Model):
+class RollingWindowing(Model):
     """Stage 3: with each report, the last ones of its key."""
 
     shape: Literal["rolling"]
@@ -86,7 +86,7 @@ class Rolling(Model):
     """Stage 4: aggregates of the window."""
 
 
-class Tumbling(Model):
+class TumblingWindowing(Model):
     """Stage 3: windows of time that follow each other, with one result each, when it closes."""
 
     shape: Literal["tumbling"]
@@ -97,7 +97,7 @@ class Tumbling(Model):
     """Stage 4: aggregates of the window."""
 
 
-Windowing = Annotated[Rolling | Tumbling, Field(discriminator="shape")]
+Windowing = Annotated[RollingWindowing | TumblingWindowing, Field(discriminator="shape")]
 
 
 class ModelOutput(Model):
@@ -150,7 +150,7 @@ class DataModel(Model):
         missing = [name for name in [*mapping.calibration, *area] if name not in report]
         if missing:
             raise ValueError(f"{missing[0]!r} is not a field of a report: {', '.join(report)}")
-        if isinstance(self.windowing, Rolling) and self.predictive is None:
+        if isinstance(self.windowing, RollingWindowing) and self.predictive is None:
             raise ValueError("rolling windows are for a predictive stage; without one, use tumbling ones")
         if self.predictive is None and (self.output.when is not PredictOutput.EACH or self.output.above):
             raise ValueError("output.when and output.above select what a predictive stage says")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from towpath.contracts.data_model import Calibration, DataModel, Rolling, Tumbling
+from towpath.contracts.data_model import Calibration, DataModel, RollingWindowing, TumblingWindowing
 from towpath.contracts.fields import FieldType
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import Chain, Filter, Map, Step, Window
-from towpath.contracts.prediction import Predict
-from towpath.contracts.prediction import Rolling as RollingWindow
+from towpath.contracts.prediction import Predict, Rolling
 from towpath.operators.kinds.window import aggregate_fields
 
 AREA = "area"
@@ -60,7 +59,7 @@ def _stages(model: DataModel) -> list[Step]:
     if model.mapping.select:
         steps.append(_deriving(model))
     fields, time = point_fields(model), model.time
-    if isinstance(model.windowing, Tumbling):
+    if isinstance(model.windowing, TumblingWindowing):
         window = _tumbling(model, model.windowing, fields)
         steps.append(window)
         fields = {name: kind for name, kind in aggregate_fields(window).items() if kind is not None}
@@ -71,7 +70,7 @@ def _stages(model: DataModel) -> list[Step]:
             fields=fields,
             key=model.key,
             time=time,
-            rolling=_rolling(model.windowing) if isinstance(model.windowing, Rolling) else None,
+            rolling=_rolling(model.windowing) if isinstance(model.windowing, RollingWindowing) else None,
             model=model.predictive,
             output=model.output.when,
             above=model.output.above,
@@ -116,7 +115,7 @@ def _literal(value: float | str) -> str:
     return f"cast({value!r} as double)"
 
 
-def _tumbling(model: DataModel, windowing: Tumbling, fields: dict[str, FieldType]) -> Window:
+def _tumbling(model: DataModel, windowing: TumblingWindowing, fields: dict[str, FieldType]) -> Window:
     used = {*model.key, *(a.field for a in windowing.aggregates.values()), model.time}
     return Window(
         name="windowing",
@@ -129,5 +128,5 @@ def _tumbling(model: DataModel, windowing: Tumbling, fields: dict[str, FieldType
     )
 
 
-def _rolling(windowing: Rolling) -> RollingWindow:
-    return RollingWindow(**windowing.model_dump(exclude={"shape"}))
+def _rolling(windowing: RollingWindowing) -> Rolling:
+    return Rolling(**windowing.model_dump(exclude={"shape"}))

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from towpath.contracts.commands import COORDINATOR_COMMANDS
+from towpath.contracts.data_model import DataModel
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
@@ -58,6 +59,7 @@ MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *UNASKED)
 SPECS: tuple[type[BaseModel], ...] = (
     JobSpec,
     PipelineSpec,
+    DataModel,
     MeshSpec,
     Rule,
     Scenario,

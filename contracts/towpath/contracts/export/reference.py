@@ -13,6 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
+from towpath.contracts.data_model import DataModel
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS_STREAM
@@ -71,7 +72,15 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
 )
 
 
-SPECIFICATIONS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected)
+SPECIFICATIONS: tuple[type[BaseModel], ...] = (
+    JobSpec,
+    PipelineSpec,
+    DataModel,
+    MeshSpec,
+    Rule,
+    Result,
+    Rejected,
+)
 
 OPERATORS: tuple[type[BaseModel], ...] = get_args(get_args(Operator)[0])
 
