@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -53,6 +53,9 @@ bench-migration: setup ## Measure all strategies of migration on the same jobs a
 
 bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify, delete, memory, registry (SCALE=--quick).
 	@$(PYTHON) tests/bench/compositions.py $(SCALE)
+
+bench-edge: setup ## Measure an edge node alone at up to 14,000 reports/s, beside IRONEDGE's figures (SCALE=--quick or --full).
+	@$(PYTHON) tests/bench/run.py --only edge $(SCALE)
 
 drill: setup ## Every step of three strategies meets every fault, hours long; report in drill/report.json (SAMPLE=, SEED=).
 	@.venv/bin/towpath drill $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),0) --json drill/report.json

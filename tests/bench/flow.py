@@ -66,13 +66,13 @@ async def _forward(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
     site = EDGE.name
     start = await mesh.last_serial(site)
     job = await mesh.job("flow", site, Forward(), after=start, trigger_s=0.0)
-    await _warm(mesh, job)
+    await warm(mesh, job)
     after = await mesh.last_serial(site)
     async with AsyncExitStack() as stack:
         subscriber = None
         if rate <= SUBSCRIBED_UP_TO:
             subscriber = await stack.enter_async_context(subscription(mesh, site, job.output.topic))
-        behind_s, drain_s = await _load(mesh, job, rate, seconds)
+        behind_s, drain_s = await load_and_drain(mesh, job, rate, seconds)
         through = await mesh.last_serial(site)
         await mesh.counted(job, through - start, DRAIN_S)  # What has not arrived by then is lost.
         received = await subscriber.report(through - after, DRAIN_S) if subscriber else None
@@ -81,7 +81,7 @@ async def _forward(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
     name = f"forward {rate:,}/s, {seconds:.0f} s"
     missed = through - after - received["different"] if received else 0
     figures: dict[str, Value] = {
-        **_latencies(verdict),
+        **latencies(verdict),
         LOST: verdict.lost,
         "repeated": verdict.duplicated,
         "events": verdict.expected,
@@ -94,7 +94,8 @@ async def _forward(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
     measured.cases.append(Case(name, figures, FORWARD_TARGETS.get(rate, {}), faults))
 
 
-def _latencies(verdict: Passed) -> dict[str, Value]:
+def latencies(verdict: Passed) -> dict[str, Value]:
+    """Return the median and two other percentiles, seconds."""
     return {
         MEDIAN: rounded(verdict.percentile(50)),
         "p90, s": rounded(verdict.percentile(90)),
@@ -102,7 +103,7 @@ def _latencies(verdict: Passed) -> dict[str, Value]:
     }
 
 
-async def _warm(mesh: MeasuredMesh, job: JobSpec) -> None:
+async def warm(mesh: MeasuredMesh, job: JobSpec) -> None:
     """Let a query warm up: its first results take seconds. They are counted, but not measured."""
     await send(mesh.load_spec(job.site, events=500, rate=500), DRAIN_S)
     last = await mesh.last_serial(job.site)
@@ -113,10 +114,12 @@ async def _warm(mesh: MeasuredMesh, job: JobSpec) -> None:
     await until(processed, DRAIN_S, f"the first results of {job.name}")
 
 
-async def _load(mesh: MeasuredMesh, job: JobSpec, rate: int, seconds: float) -> tuple[float, float]:
+async def load_and_drain(
+    mesh: MeasuredMesh, job: JobSpec, rate: int, seconds: float, **options: object
+) -> tuple[float, float]:
     """Run a load. Return its largest delay behind schedule, and the job's time after its end."""
     connections = max(1, rate // CONNECTION_RATE)
-    spec = mesh.load_spec(job.site, rate=float(rate), seconds=seconds, connections=connections)
+    spec = mesh.load_spec(job.site, rate=float(rate), seconds=seconds, connections=connections, **options)
     sent = await send(spec, seconds + DRAIN_S)
     last = await mesh.last_serial(job.site)
     clock = asyncio.get_running_loop()
@@ -133,8 +136,8 @@ async def _counted(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
     site, size_s = BUSY.name, 1.0
     after = await mesh.last_serial(site)
     job = await mesh.job("counted", site, counting(size_s), after=after, trigger_s=0.0)
-    await _warm(mesh, job)
-    behind_s, drain_s = await _load(mesh, job, rate, seconds)
+    await warm(mesh, job)
+    behind_s, drain_s = await load_and_drain(mesh, job, rate, seconds)
     await asyncio.sleep(1.1 * size_s)  # Then one more event closes the last window.
     await send(mesh.load_spec(site, events=1), DRAIN_S)
     through = await mesh.last_serial(site)

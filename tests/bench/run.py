@@ -26,6 +26,7 @@ import compare
 import cost
 import crowd
 import demonstration
+import edge
 import emulated_link
 import flow
 import general
@@ -46,6 +47,7 @@ BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
+        edge,
         observation,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )

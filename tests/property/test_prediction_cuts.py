@@ -35,7 +35,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "adwin": {**LEARN, "every_events": 4, "confidence": 0.3},
     "kswin": {"window_events": 12, "recent_events": 4, "significance": 0.2},
     "flat_wheel": {"speed": "speed", "angles": 8, "turns": 3, "crest_factor": 1.5},
-    "python": {"entry": "own:Model", "threshold": 8.0, "writes": {"half": "double"}, "parameters": {"start": 3}},
+    "python": {
+        "entry": "own:Model",
+        "threshold": 8.0,
+        "writes": {"half": "double"},
+        "parameters": {"start": 3},
+    },
 }
 
 

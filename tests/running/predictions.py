@@ -47,9 +47,7 @@ def alarms(found: Sequence[Verdict], first: int = 1) -> list[int]:
     return [n for n, verdict in enumerate(found, first) if verdict.state == "alarm"]
 
 
-def results(
-    plan: Plan, rows: Sequence[tuple[float, ...]], cuts: Sequence[int] = ()
-) -> list[dict[str, Any]]:
+def results(plan: Plan, rows: Sequence[tuple[float, ...]], cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
     """The results of a key's events: number, speed and seconds of each. State is saved and read at each cut."""
     bounds = sorted({0, len(rows), *cuts})
     keyed, made = Keyed(plan), []
