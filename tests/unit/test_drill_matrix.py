@@ -36,6 +36,10 @@ def test_power_when_listed_then_hits_each_machine_once() -> None:
     assert hit == BROKERS | {ActorName.REDIS}
 
 
+def test_sleep_when_listed_then_hits_the_machine_of_each_site_and_not_the_hub_s() -> None:
+    assert {cell.actor for cell in matrix() if cell.fault is FaultName.SUSPEND} == BROKERS
+
+
 def test_lose_disk_when_listed_then_hits_the_target_and_only_while_the_migration_can_be_undone() -> None:
     cells = [cell for cell in matrix() if cell.fault is FaultName.LOSE_DISK]
     assert {cell.actor for cell in cells} == {ActorName.TARGET_NATS}

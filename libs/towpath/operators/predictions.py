@@ -87,9 +87,7 @@ def _loaded(rows: DataFrame, operator: Predict) -> Iterator[Callable[..., Any] |
         yield made_by
 
 
-def _travelling(
-    rows: DataFrame, operator: Predict, plan: Plan, carried: dict[str, PlainColumn]
-) -> DataFrame:
+def _travelling(rows: DataFrame, operator: Predict, plan: Plan, carried: dict[str, PlainColumn]) -> DataFrame:
     """The rows as they travel. Events of different inputs have no order, so the input is part of the key."""
     keys = {f"{_KEY}{n}": F.col(name) for n, name in enumerate([INPUT, *operator.key])}
     closed = carried_name(CLOSED)

@@ -118,9 +118,7 @@ class Keyed:
         names = [self._kind.name] * len(verdicts)
         common = zip(VERDICT, (names, states, sides, statistics, limits, times, serials), strict=True)
         own_names = [*self._kind.writes(self._plan.model)]
-        own = {
-            name: [row[n] if row else None for row in owns] for n, name in enumerate(own_names)
-        }
+        own = {name: [row[n] if row else None for row in owns] for n, name in enumerate(own_names)}
         return {**{name: [*values] for name, values in common}, **own}
 
 

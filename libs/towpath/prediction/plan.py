@@ -30,7 +30,10 @@ class Plan:
         """Return the plan of an operator. `made_by` is the class of the user, if its model is one."""
         body = operator.model_dump()
         rolling = operator.rolling and SimpleNamespace(
-            **{**body["rolling"], "aggregates": {n: _plain(a) for n, a in body["rolling"]["aggregates"].items()}}
+            **{
+                **body["rolling"],
+                "aggregates": {n: _plain(a) for n, a in body["rolling"]["aggregates"].items()},
+            }
         )
         names = [*operator.fields, *(operator.rolling.aggregates if operator.rolling else ())]
         user = {} if operator.user_model is None else {"made_by": made_by, "names": names}

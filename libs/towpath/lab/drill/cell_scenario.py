@@ -30,6 +30,8 @@ BROKER_PAUSE_S = 9.0
 """Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
 would be stored twice, later than any watermark waits."""
 
+AHEAD_S = 3600
+
 MIGRATE_AT_S = 0.1
 BEGINS_WITHIN_S = 120.0
 """Seconds for the step to begin: those before it wait for micro-batches."""
@@ -120,6 +122,14 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
         case FaultName.STOP:
             for_s = min(BROKER_PAUSE_S, outage_s) if cell.actor in BROKERS else outage_s
             strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
+        case FaultName.SUSPEND:
+            for_s = min(BROKER_PAUSE_S, outage_s)
+            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell), fault="pause", for_s=for_s)
+        case FaultName.CLOCK:
+            parameters = {"seconds": AHEAD_S}
+            strike = Strike(
+                target=kind, name=process, fault="clock_jump", for_s=outage_s, parameters=parameters
+            )
         case FaultName.CUT:
             strike = Strike(target=TargetKind.LINK, name=machine_of(cell), fault="cut", for_s=outage_s)
         case FaultName.DISK_FULL:

@@ -42,6 +42,10 @@ class FaultName(StrEnum):
     """SIGKILL to the process alone, as the kernel does when memory is short."""
     STOP = "stop"
     """SIGSTOP for some seconds, then SIGCONT: to an engine with its JVM and its workers."""
+    SUSPEND = "suspend"
+    """The same to all processes of a site: its machine sleeps."""
+    CLOCK = "clock"
+    """For some seconds the process's clock is an hour ahead."""
     CUT = "cut"
     """Nothing passes between the site and the hub for some seconds, and no connection is closed."""
     DISK_FULL = "disk-full"
@@ -83,6 +87,9 @@ BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUT
 HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.KILL: EVERY_ACTOR,
     FaultName.STOP: EVERY_ACTOR,
+    # The machine of a site is its broker's. The hub's has the coordinator, which would see nothing pass.
+    FaultName.SUSPEND: BROKERS,
+    FaultName.CLOCK: EVERY_ACTOR,
     # A link ends at a site's broker: the same cut would count again for each other process of the site.
     FaultName.CUT: BROKERS,
     # Coordinator and monitor keep no files.

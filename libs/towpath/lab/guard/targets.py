@@ -39,6 +39,7 @@ def target_of(home: Home, event: OnTarget) -> Target:
         target = Target(event.target, event.name, processes=list, directory=str(_data(home, scope)))
         if event.target is TargetKind.MACHINE:
             machine = Machine(home, scope)
+            target.processes = machine.processes
             target.cut_power = lambda lose_disks: machine.cut_power(lose_disks=lose_disks)
             target.let_start = machine.let_start
         return target

@@ -77,8 +77,8 @@ PREDICT = register(
             "user code may give other results in another run" if operator.user_model else None
         ),
         user_code=lambda operator: operator.user_model,
-        with_code_at=lambda operator, path: (
-            operator.model_copy(update={"model": operator.model.model_copy(update={"artefact": path})})
+        with_code_at=lambda operator, path: operator.model_copy(
+            update={"model": operator.model.model_copy(update={"artefact": path})}
         ),
     )
 )

@@ -19,7 +19,17 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, ClassVar
 
-from towpath.prediction.registry import ALARM, LEARNING, NORMAL, Detector, ModelKind, Place, Sample, Verdict, register
+from towpath.prediction.registry import (
+    ALARM,
+    LEARNING,
+    NORMAL,
+    Detector,
+    ModelKind,
+    Place,
+    Sample,
+    Verdict,
+    register,
+)
 
 if TYPE_CHECKING:
     from towpath.contracts.prediction import FlatWheel
@@ -89,7 +99,9 @@ class FlatWheelDetector(Detector):
 
     def _end_turn(self) -> None:
         """Move the averaged turn towards the one that ends."""
-        means = [total / count if count else None for total, count in zip(self.sums, self.counts, strict=True)]
+        means = [
+            total / count if count else None for total, count in zip(self.sums, self.counts, strict=True)
+        ]
         furthest = LIMIT * _spread([mean for mean in means if mean is not None])
         for position, (mean, before) in enumerate(zip(means, self.averaged, strict=True)):
             if mean is not None:

@@ -1,4 +1,4 @@
-"""Pause a process or a container: it hangs, and its connections stay open."""
+"""Pause a process, a machine or a container: it hangs, and its connections stay open."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ way can still start."""
 class Pause(HeldFault):
     """Stops a process where it is (SIGSTOP), an engine with its whole family, and lets it go on afterwards.
 
+    Of a machine it stops all processes: the site, or the hub, sleeps.
+
     A process that renews the rules itself, an agent or the injector, is paused for one lease at a time.
     """
 
-    applies_to = frozenset({TargetKind.PROCESS.value, TargetKind.CONTAINER.value})
+    applies_to = frozenset({TargetKind.PROCESS.value, TargetKind.MACHINE.value, TargetKind.CONTAINER.value})
 
     def hold(self, target: Target) -> None:
         """Stop what runs. The first process is stopped before the others are looked up again."""
