@@ -99,8 +99,8 @@ class Target:
     kind: TargetKind
     name: str
     processes: Callable[[], list[psutil.Process]]
-    """The process of that name and, of an engine, its whole family; all processes of a machine. None while they
-    do not run."""
+    """The process of that name and, of an engine, its whole family; of a machine all of them. None while it
+    does not run."""
     restart: Callable[[], None] | None = None
     """Ends the process in good order, so that its supervisor restarts it."""
     directory: str | None = None
