@@ -1,7 +1,8 @@
-"""Results of a key depend on its events alone: not on micro-batches, nor on state that was saved between them."""
+"""Results of a key depend on its events alone: not on micro-batches, nor on saved state."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import random
@@ -35,7 +36,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "adwin": {**LEARN, "every_events": 4, "confidence": 0.3},
     "kswin": {"window_events": 12, "recent_events": 4, "significance": 0.2},
     "flat_wheel": {"speed": "speed", "angles": 8, "turns": 3, "crest_factor": 1.5},
-    "python": {"entry": "own:Model", "threshold": 8.0, "writes": {"half": "double"}, "parameters": {"start": 3}},
+    "python": {
+        "entry": "own:Model",
+        "threshold": 8.0,
+        "writes": {"half": "double"},
+        "parameters": {"start": 3},
+    },
 }
 
 
@@ -145,7 +151,7 @@ def test_frames_when_a_micro_batch_has_its_events_in_any_order_then_results_are_
 
     state, parts = State(), []
     bounds = sorted({0, count, *(cut for cut in cuts if cut < count)})
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         shuffled = frame[begin:end].sample(frac=1, random_state=seed)
         middle = len(shuffled) // 2
         parts += [*groups.stateful(iter([shuffled[:middle], shuffled[middle:]]), state)]

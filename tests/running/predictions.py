@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,13 +48,11 @@ def alarms(found: Sequence[Verdict], first: int = 1) -> list[int]:
     return [n for n, verdict in enumerate(found, first) if verdict.state == "alarm"]
 
 
-def results(
-    plan: Plan, rows: Sequence[tuple[float, ...]], cuts: Sequence[int] = ()
-) -> list[dict[str, Any]]:
-    """The results of a key's events: number, speed and seconds of each. State is saved and read at each cut."""
+def results(plan: Plan, rows: Sequence[tuple[float, ...]], cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
+    """The results of events: number, speed and seconds of each. State is saved and read at each cut."""
     bounds = sorted({0, len(rows), *cuts})
     keyed, made = Keyed(plan), []
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         part = np.array(rows[begin:end], np.float64)
         events = KeyEvents(
             serials=np.arange(begin, end) + 1,

@@ -145,7 +145,9 @@ def test_page_hinkley_when_it_sees_numbers_then_its_alarms_are_those_of_river() 
 
 
 def test_adwin_when_the_mean_changes_then_drops_what_was_before() -> None:
-    values = [0.2 + 0.02 * value for value in noise(600)] + [0.6 + 0.02 * value for value in noise(300, seed=1)]
+    values = [0.2 + 0.02 * value for value in noise(600)] + [
+        0.6 + 0.02 * value for value in noise(300, seed=1)
+    ]
 
     found = verdicts(detector("adwin"), values)
 

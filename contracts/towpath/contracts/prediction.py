@@ -167,7 +167,7 @@ class PageHinkley(Model):
 
 
 class Adwin(Model):
-    """Adaptive window: detects that the mean of a window's recent part differs from that of its older part."""
+    """Adaptive window: detects that the recent part of a window has another mean than its older part."""
 
     kind: Literal["adwin"]
     of: FieldName
@@ -185,7 +185,7 @@ class Adwin(Model):
 
 
 class Kswin(Model):
-    """Kolmogorov-Smirnov test in a sliding window: detects a change of the distribution, not only its mean."""
+    """Kolmogorov-Smirnov test in a sliding window: detects a change of the whole distribution."""
 
     kind: Literal["kswin"]
     of: FieldName

@@ -1,7 +1,7 @@
 """Describe a kind of model. A new one is a contract, and a module in `models` that registers its kind.
 
-The module has a class derived from `Detector`, and its kind. Everything that depends on a job's model asks the
-kind: the fields of results, the parameters that an update may change, and the detector itself.
+The module has a class derived from `Detector`, and its kind. Everything that depends on a job's model asks
+the kind: the fields of results, the parameters that an update may change, and the detector itself.
 """
 
 from __future__ import annotations

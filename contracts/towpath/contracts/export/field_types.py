@@ -54,7 +54,9 @@ def _reference(name: str, schema: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in target["enum"])
     kind = target.get("properties", {}).get("kind", {})
     if "const" in kind:
-        return f"[`{kind['const']}`](#operator-{kind['const']})"
+        # Operators have sections of their own. The kind of other models has no default: it always stands.
+        section = f"operator-{kind['const']}" if "default" in kind else name.lower()
+        return f"[`{kind['const']}`](#{section})"
     return f"[{name}](#{name.lower()})"
 
 
