@@ -1,7 +1,8 @@
-"""Results of a key depend on its events alone: not on micro-batches, nor on state that was saved between them."""
+"""Results of a key depend on its events alone: not on micro-batches, nor on saved state."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import random
@@ -150,7 +151,7 @@ def test_frames_when_a_micro_batch_has_its_events_in_any_order_then_results_are_
 
     state, parts = State(), []
     bounds = sorted({0, count, *(cut for cut in cuts if cut < count)})
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         shuffled = frame[begin:end].sample(frac=1, random_state=seed)
         middle = len(shuffled) // 2
         parts += [*groups.stateful(iter([shuffled[:middle], shuffled[middle:]]), state)]

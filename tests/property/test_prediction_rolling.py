@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from typing import Any
@@ -67,7 +68,7 @@ def test_aggregates_when_cut_anywhere_then_are_those_of_the_events_in_the_window
 
     bounds = sorted({0, len(steps), *(cut for cut in cuts if cut < len(steps))})
     window, parts = of(size), []
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         parts.append(added(window, times[begin:end], values[begin:end]))
         saved, window = window.saved(), of(size)
         window.restore(saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def detector(kind: str, **parameters: Any) -> Detector:
 
 
 def verdicts(watching: Detector, values: Sequence[float], first: int = 1) -> list[Verdict]:
-    """What the model says; event n has the serial number n, and the time of n seconds."""
+    """Return what the model says; event n has the serial number n, and the time of n seconds."""
     return [watching.see(Sample(v, (n, n * SECOND), ())) for n, v in enumerate(values, first)]
 
 
@@ -48,10 +49,10 @@ def alarms(found: Sequence[Verdict], first: int = 1) -> list[int]:
 
 
 def results(plan: Plan, rows: Sequence[tuple[float, ...]], cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
-    """The results of a key's events: number, speed and seconds of each. State is saved and read at each cut."""
+    """The results of events: number, speed and seconds of each. State is saved and read at each cut."""
     bounds = sorted({0, len(rows), *cuts})
     keyed, made = Keyed(plan), []
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in itertools.pairwise(bounds):
         part = np.array(rows[begin:end], np.float64)
         events = KeyEvents(
             serials=np.arange(begin, end) + 1,

@@ -3,13 +3,15 @@
 import importlib.util
 import inspect
 import re
+import runpy
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from towpath.cli.specs import load_specs
-from towpath.contracts.operators import Python
-from towpath.operators.kind import kinds
+from towpath.contracts.operators import Predict, Python
+from towpath.operators.kind import kinds, user_code
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
@@ -21,7 +23,7 @@ inputs: [{{site: jfk, topic: site/departures}}]
 output: {{topic: departures/{name}}}
 operator: {{kind: forward}}
 """
-SHOWN_BY = {"word_count": "python"}
+SHOWN_BY = {"word_count": "python", "flat_wheel": "predict", "predict_python": "predict"}
 """Examples that are named after what they compute → the operator they show."""
 
 
@@ -65,6 +67,23 @@ def test_examples_when_they_read_another_job_then_one_of_them_writes_it() -> Non
     read = {(i.site, i.topic) for job in jobs for i in job.inputs if not i.from_device}
     assert read
     assert read <= written
+
+
+def test_example_of_a_model_when_its_artefact_is_looked_up_then_its_class_predicts() -> None:
+    (job,) = load_specs(EXAMPLES / "predict_python.yaml")
+    code = user_code(job.operator)
+    assert isinstance(job.operator, Predict)
+    assert code is not None
+    assert code.artefact is not None
+    module_name, class_name = code.entry.split(":")
+    own = runpy.run_path(str(Path(code.artefact) / f"{module_name}.py"))[class_name]
+    monday = datetime(2026, 3, 2)
+
+    predicting = own(**job.operator.user_model.parameters)
+
+    first, second = (predicting.predict({"departed_at": monday, "delay": delay}) for delay in (10.0, 80.0))
+    assert (first["statistic"], second["statistic"], second["weekday"]) == (0.0, 70.0, "Monday")
+    assert first.keys() == {"statistic", *job.operator.user_model.writes}
 
 
 def test_python_example_when_its_artefact_is_looked_up_then_the_entry_takes_events_and_parameters() -> None:

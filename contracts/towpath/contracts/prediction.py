@@ -163,11 +163,11 @@ class PageHinkley(Model):
     threshold: float = Field(default=50.0, gt=0)
     """The sum of distances above which there is an alarm, in the unit of the number."""
     memory: float = Field(default=0.9999, gt=0, le=1)
-    """What remains of the sum with each event."""
+    """Share of the sum that stays with each event."""
 
 
 class Adwin(Model):
-    """Adaptive window: detects that the mean of a window's recent part differs from that of its older part."""
+    """Adaptive window: detects that the recent part of a window has another mean than its older part."""
 
     kind: Literal["adwin"]
     of: FieldName
@@ -185,7 +185,7 @@ class Adwin(Model):
 
 
 class Kswin(Model):
-    """Kolmogorov-Smirnov test in a sliding window: detects a change of the distribution, not only its mean."""
+    """Kolmogorov-Smirnov test in a sliding window: detects a change of the whole distribution."""
 
     kind: Literal["kswin"]
     of: FieldName

@@ -1,4 +1,4 @@
-"""Plan predictions: each key's events go to Python once per micro-batch, for window, aggregates and model together.
+"""Plan predictions: one crossing to Python for window, aggregates and model together.
 
 Spark keeps the state of a key as one binary column, and the checkpoint has it. `applyInPandasWithState` gives
 all groups of a micro-batch to a worker in one stream.
@@ -23,7 +23,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fields import FieldType
 from towpath.contracts.prediction import Predict
 from towpath.operators.code_loading import loaded_entry, no_entry
@@ -33,7 +32,6 @@ from towpath.operators.plain_columns import PlainColumn, plain_column
 from towpath.operators.results import carried_name, results_of
 from towpath.prediction.groups import NUMBER, ORDER, TIME, FieldColumn, KeyGroups
 from towpath.prediction.plan import Plan
-from towpath.prediction.registry import VERDICT
 from towpath.streams.encoding import CLOSED
 from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 

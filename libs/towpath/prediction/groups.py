@@ -68,7 +68,8 @@ class KeyGroups:
     def stateful(self, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """For `applyInPandasWithState`: the events of a micro-batch, with the key's state."""
         keyed = Keyed(self.plan, bytes(state.get[0]) if state.exists else None)
-        yield self._results(keyed, pd.concat(frames, ignore_index=True))
+        first, *others = frames
+        yield self._results(keyed, pd.concat([first, *others], ignore_index=True) if others else first)
         state.update((keyed.state,))
 
     def whole(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,10 +85,10 @@ class KeyGroups:
             fields={name: _values(frame, where) for name, where in self.fields.items()},
         )
         found = keyed.results(events)
-        results = frame[[SERIAL, *self.carried]].take(found.chosen).reset_index(drop=True)
-        for name, kind in self.written.items():
-            results[name] = pd.Series(found.columns[name], dtype="float64" if kind == "double" else "object")
-        return results
+        carried = {name: frame[name].to_numpy()[found.chosen] for name in (SERIAL, *self.carried)}
+        written = {name: _array(found.columns[name], kind) for name, kind in self.written.items()}
+        # One frame of arrays: with many keys, pandas costs more than the computation.
+        return pd.DataFrame({**carried, **written}, copy=False)
 
     def _ordered(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The events in their order: Spark gives those of a micro-batch in any."""
@@ -101,6 +102,10 @@ class KeyGroups:
         if texts is None:
             return frame.sort_values(by, kind="stable", ignore_index=True)
         return frame.assign(ties=texts).sort_values([*by, "ties"], ignore_index=True).drop(columns="ties")
+
+
+def _array(values: Sequence[Any], kind: str) -> np.ndarray:
+    return np.array(values, np.float64 if kind == "double" else object)
 
 
 def _values(frame: pd.DataFrame, where: FieldColumn) -> list[Any]:

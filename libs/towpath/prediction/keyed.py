@@ -1,4 +1,4 @@
-"""The computation for one key: rolling aggregates, then the model, then the choice of events that have a result."""
+"""Compute one key: rolling aggregates, then the model, then the choice of events with a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from towpath.prediction.registry import ALARM, NO_VALUE, VERDICT, Sample, Verdic
 from towpath.prediction.rolling import Floats, Ints, RollingWindow
 
 VERSION = 1
-"""Of the state's layout. State is a MessagePack array: version, rolling window, model, last state and side."""
+"""Of the state's layout. State is a MessagePack array: version, rolling window, model, last verdict."""
 
 _SKIPPED = Verdict(NO_VALUE, None, None, None, None)
 
@@ -40,7 +40,7 @@ class KeyResults:
     chosen: Ints
     """Positions of the events that have a result."""
     columns: dict[str, Any]
-    """Of each chosen event: rolling aggregates, `VERDICT`, and the model's own fields. NaN or None for null."""
+    """Of each chosen event: rolling aggregates, `VERDICT`, and the model's own fields. None is null."""
 
 
 class Keyed:
@@ -79,7 +79,7 @@ class Keyed:
         return KeyResults(chosen, {**columns, **self._columns(told)})
 
     def _samples(self, events: KeyEvents, rolled: Mapping[str, Floats]) -> Sequence[Sample | None]:
-        """What the model sees of each event; None for one that lacks a number."""
+        """The sample of each event; None for one that lacks a number."""
         places = [*zip(events.serials.tolist(), events.times.tolist(), strict=True)]
         model, kind = self._plan.model, self._kind
         if kind.takes_all:

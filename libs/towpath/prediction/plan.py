@@ -1,4 +1,4 @@
-"""The parameters of a prediction as plain objects: they travel to Spark's Python workers, which know no contracts."""
+"""The parameters of a prediction as plain objects, for Spark's Python workers: they know no contracts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Plan:
     rolling: Any
     """The attributes of `Rolling`; None without rolling aggregates."""
     model: Any
-    """The attributes of the model's contract. For a class of the user also `made_by`, which is that class, and
-    `names`: those of the values that its objects take."""
+    """The attributes of the model's contract. For a class of the user also `made_by`, which is that class,
+    and `names`: those of the values that its objects take."""
     output: str
     above: float | None
 
@@ -54,5 +54,5 @@ class Plan:
 
 
 def _plain(body: dict[str, Any]) -> SimpleNamespace:
-    """The members as attributes, with texts in place of enumerations: those would bring their module along."""
+    """The members as attributes. Enumerations become texts, because they would bring their module along."""
     return SimpleNamespace(**{name: str(v) if isinstance(v, str) else v for name, v in body.items()})

@@ -1,7 +1,7 @@
 """Describe a kind of model. A new one is a contract, and a module in `models` that registers its kind.
 
-The module has a class derived from `Detector`, and its kind. Everything that depends on a job's model asks the
-kind: the fields of results, the parameters that an update may change, and the detector itself.
+The module has a class derived from `Detector`, and its kind. Everything that depends on a job's model asks
+the kind: the fields of results, the parameters that an update may change, and the detector itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERDICT: dict[str, str] = {
 
 
 class Sample(NamedTuple):
-    """What a model sees of an event."""
+    """One event, as a model sees it."""
 
     value: float
     place: Place
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a model says after an event."""
+    """The judgement of a model after an event."""
 
     state: str
     side: str | None

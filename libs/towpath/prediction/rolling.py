@@ -2,10 +2,10 @@
 
 A window's aggregate is put together from blocks of 1, 2, 4… events, each aggregated once. Blocks begin at
 multiples of their length in the key's own count of events. So a value depends on the events of its window and
-on their place in that count, and not on how micro-batches cut them. Nothing is ever subtracted: a sum keeps no
-rounding error of numbers that have left the window. For n events and windows of w events this takes n log w
-steps, all in NumPy. (The blocks are those of a segment tree, as in the sliding-window aggregation of Tangwongsan
-and others, "General incremental sliding-window aggregation", VLDB 2015.)
+on their place in that count, and not on how micro-batches cut them. Nothing is ever subtracted: a sum keeps
+no rounding error of numbers that have left the window. For n events and windows of w events this takes n log
+w steps, all in NumPy. (The blocks are those of a segment tree, as in the sliding-window aggregation of
+Tangwongsan and others, "General incremental sliding-window aggregation", VLDB 2015.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Parts = tuple[Floats, ...]
-"""What is known of numbers, or of blocks of them: arrays of one length."""
+"""Statistics of numbers, or of blocks of them: arrays of one length."""
 
 MICROSECONDS = 1_000_000
 
@@ -48,7 +48,7 @@ class RollingWindow(Kept):
         """The numbers of each aggregated field, in the order of their names; NaN where there is none."""
 
     def add(self, times: Ints, numbers: Mapping[str, Floats]) -> dict[str, Floats]:
-        """Take in events, in their order. Return each aggregate with each of them; NaN where there is none."""
+        """Take in events, in their order. Return each aggregate after each event; NaN where it is null."""
         clock = np.maximum.accumulate(np.concatenate([np.frombuffer(self.times, np.int64), times]))
         columns = {
             name: np.concatenate([np.frombuffer(old, np.float64), numbers[name]])
@@ -119,7 +119,8 @@ def _folded(parts: Parts, fold: Fold, starts: Ints, ends: Ints, first: int) -> P
     """Merge the parts of each window, which holds the positions from its start up to its end, without that.
 
     `first` is the position of the first part. This is the query of a segment tree from its leaves up, for all
-    windows at once: a window takes the block at its start, or at its end, that is no half of a larger one in it.
+    windows at once: a window takes the block at its start, or at its end, that is no half of a larger one in
+    it.
     """
     left = tuple(np.full(len(starts), number) for number in fold.neutral)
     right = left

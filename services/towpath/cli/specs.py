@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from towpath.artefacts.root import FIELD
 from towpath.composition.texts import load_all_yaml
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
+from towpath.operators.kind import user_code, with_code_at
 
 
 def load_specs(path: Path) -> list[JobSpec]:
@@ -51,28 +53,28 @@ def _parsed(path: Path, position: int, content: Any) -> JobSpec:
     if not isinstance(content, dict):
         raise _refused(path, f"{job} is not a mapping", allowed="name, site, inputs, output, operator, …")
     try:
-        return JobSpec.model_validate(_with_absolute_artefact(path, content))
+        return _with_absolute_artefact(path, JobSpec.model_validate(content))
     except ValidationError as error:
         detail = TowpathError.of_validation(error).detail
         message = f"{path}: {job}: {detail.message}"
         raise TowpathError.of(detail.model_copy(update={"message": message})) from error
 
 
-def _with_absolute_artefact(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+def _with_absolute_artefact(path: Path, job: JobSpec) -> JobSpec:
     """User code is named relative to the file that names it; the agent works in another directory."""
-    operator = content.get("operator")
-    if not isinstance(operator, dict) or not isinstance(operator.get("artefact"), str):
-        return content
-    artefact = (path.parent / operator["artefact"]).resolve()
+    code = user_code(job.operator)
+    if code is None or code.artefact is None:
+        return job
+    artefact = (path.parent / code.artefact).resolve()
     if not artefact.exists():
         raise _refused(
             path,
             "no such file or directory",
-            field="operator.artefact",
-            value=operator["artefact"],
+            field=FIELD,
+            value=code.artefact,
             allowed="a wheel, a zip or a directory, relative to the spec's file",
         )
-    return {**content, "operator": {**operator, "artefact": str(artefact)}}
+    return job.model_copy(update={"operator": with_code_at(job.operator, str(artefact))})
 
 
 def _refused(path: Path, message: str, **place: Any) -> TowpathError:

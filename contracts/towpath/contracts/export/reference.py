@@ -30,6 +30,7 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
+from towpath.contracts.prediction import PredictOutput, RollingFunction, Side, Unit
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
@@ -62,6 +63,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     ChangeState,
     WindowShape,
     AggregateFunction,
+    RollingFunction,
+    Side,
+    Unit,
+    PredictOutput,
     DataPoint,
     TargetKind,
     RuleEnd,

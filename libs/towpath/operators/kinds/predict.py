@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.contracts.fields import FieldType
 from towpath.contracts.prediction import Predict, RollingFunction
-from towpath.operators.kind import OperatorKind, Schema, register
+from towpath.operators.kind import OperatorKind, register
 from towpath.prediction.registry import KINDS, VERDICT
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check_names(operator: Predict) -> None:
 
 
 def state(operator: Predict) -> dict[str, Any]:
-    """What the state depends on: key, time, rolling window, and parameters of the model that do not only judge."""
+    """Key, time, rolling window, and the model without the parameters that only judge."""
     model = operator.model
     rolling = operator.rolling.model_dump(mode="json") if operator.rolling else None
     return {

@@ -1,13 +1,14 @@
-"""The model `adwin`: a window that shrinks when the mean of its recent part differs from that of its older part.
+"""The model `adwin`: a window that shrinks when its recent part has another mean than its older part.
 
-ADWIN2 of Bifet and Gavaldà, "Learning from time-changing data with adaptive windowing" (SDM 2007). Numbers are
-kept in buckets of 1, 2, 4… of them, each with their sum and their squared distances from the bucket's mean. For
-each border between buckets, with n0 and n1 numbers beside it, n in all, variance v, confidence d:
+ADWIN2 of Bifet and Gavaldà, "Learning from time-changing data with adaptive windowing" (SDM 2007). Numbers
+are kept in buckets of 1, 2, 4… of them, each with their sum and their squared distances from the bucket's
+mean. For each border between buckets, with n0 and n1 numbers beside it, n in all, variance v, confidence d:
 
     m = 1 / (1/n0 + 1/n1),  D = ln(2 ln(n) / d),  alarm if |mean0 - mean1| > √(2 v D / m) + 2 D / (3 m).
 
 Then the oldest bucket goes, and the test is repeated. The test is made for numbers between 0 and 1: others
-should be scaled, because the last term of the limit has no unit. The state grows with the logarithm of the window.
+should be scaled, because the last term of the limit has no unit. The state grows with the logarithm of the
+window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The model `cusum`: cumulative sums of what lies beyond a slack from the mean, one for each side.
 
-The tabular form, as in the NIST/SEMATECH e-Handbook of Statistical Methods, section 6.3.2.3, after E. S. Page,
-"Continuous inspection schemes" (Biometrika, 1954). With mean m, slack k and threshold h:
+The tabular form, as in the NIST/SEMATECH e-Handbook of Statistical Methods, section 6.3.2.3, after E. S.
+Page, "Continuous inspection schemes" (Biometrika, 1954). With mean m, slack k and threshold h:
 
     upper ← max(0, upper + x - m - k),  lower ← max(0, lower + m - k - x),  alarm if either > h.
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from towpath.contracts.prediction import Cusum
 
 SLACK, THRESHOLD = 0.5, 5.0
-"""In deviations. Both sides together, a shift of one deviation is found after 10 events on average, and there is
-a false alarm in 465 (D. C. Montgomery, "Introduction to Statistical Quality Control", on the tabular CUSUM)."""
+"""In deviations. Both sides together, a shift of one deviation is found after 10 events on average, and there
+is a false alarm in 465 (D. C. Montgomery, "Introduction to Statistical Quality Control", on the tabular
+CUSUM)."""
 
 
 class CusumDetector(Detector):

@@ -1,7 +1,7 @@
 """The model `ewma`: control limits for an exponentially weighted moving average.
 
-As in the NIST/SEMATECH e-Handbook of Statistical Methods, section 6.3.2.4, after S. W. Roberts, "Control chart
-tests based on geometric moving averages" (Technometrics, 1959). With weight w, mean m and deviation s:
+As in the NIST/SEMATECH e-Handbook of Statistical Methods, section 6.3.2.4, after S. W. Roberts, "Control
+chart tests based on geometric moving averages" (Technometrics, 1959). With weight w, mean m and deviation s:
 
     average ← w x + (1 - w) average, which begins at m;  alarm if |average - m| > limit s √(w / (2 - w)).
 """

@@ -1,16 +1,18 @@
 """The model `flat_wheel`: impacts of a wheel's flat spot, which come at one angle, turn after turn.
 
-Angular-domain synchronous averaging of the axle box's acceleration: the mean over several turns, by the angle of
-the wheel. What a flat spot adds comes at one angle and stays in the mean; rail joints, switches and noise come at
-any angle and fade. The averaged turn of a sound wheel lies around zero, that of a damaged one has a clear peak
-("angular domain synchronous averaging", Structural Health Monitoring, 2023, doi 10.1177/14759217231166569, with
-tests on a tank wagon). The peak is judged by the crest factor, largest value by root mean square, the usual
-measure of impacts in a vibration. That the turn of a wheel is the right axis is also the finding of Baasch and
-others, "Train wheel condition monitoring via cepstral analysis of axle box accelerations" (Applied Sciences, 2021).
+Angular-domain synchronous averaging of the axle box's acceleration: the mean over several turns, by the angle
+of the wheel. What a flat spot adds comes at one angle and stays in the mean; rail joints, switches and noise
+come at any angle and fade. The averaged turn of a sound wheel lies around zero, that of a damaged one has a
+clear peak ("angular domain synchronous averaging", Structural Health Monitoring, 2023, doi
+10.1177/14759217231166569, with tests on a tank wagon). The peak is judged by the crest factor, largest value
+by root mean square, the usual measure of impacts in a vibration. That the turn of a wheel is the right axis
+is also the finding of Baasch and others, "Train wheel condition monitoring via cepstral analysis of axle box
+accelerations" (Applied Sciences, 2021).
 
-The angle is the distance travelled, in circumferences. A turn moves the averaged turn by an exponential weight
-of `turns` turns. One measurement moves it by no more than noise would (as in Huber's M-estimator of location,
-1964): a rail joint shakes the wheel harder than many a flat spot. The averaged turn is judged when a turn ends.
+The angle is the distance travelled, in circumferences. A turn moves the averaged turn by an exponential
+weight of `turns` turns. One measurement moves it by no more than noise would (as in Huber's M-estimator of
+location, 1964): a rail joint shakes the wheel harder than many a flat spot. The averaged turn is judged when
+a turn ends.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 MICROSECONDS = 1_000_000
 LIMIT = 3.0
-"""Spreads of a turn by which a measurement may lie off the averaged turn. What is further counts as so far."""
+"""Spreads of a turn by which a measurement may lie off the averaged turn. Others count as that far."""
 LONGEST_GAP_S = 1.0
 """After a longer pause between two events the angle is unknown: what was averaged is forgotten."""
 

@@ -5,8 +5,8 @@ KSWIN of Raab, Heusinger and Schleif, "Reactive soft prototype computing for con
 
     alarm if the largest distance of their two distribution functions > √(-ln(significance) / r).
 
-The paper draws the others at random. Here they are every so-many-th of the older ones, so that each run of a job
-takes the same. After an alarm only the newest numbers stay.
+The paper draws the others at random. Here they are every so-many-th of the older ones, so that each run of a
+job takes the same. After an alarm only the newest numbers stay.
 """
 
 from __future__ import annotations
