@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from towpath.cli.endings import end_on_sigterm_as_on_interrupt
-from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
+from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, PLANS, WATCH, CommandList, ListingGroup
 from towpath.cli.settings import global_options
 
 COMMANDS = CommandList()
@@ -46,6 +46,8 @@ COMMANDS.add_as(
     "towpath.cli.pipelines:app",
     "Describe jobs together, and change them together while they run.",
 )
+
+COMMANDS.add_as(PLANS, "plan", "towpath.cli.plans:app", "Deploy operations on many devices by a plan.")
 
 COMMANDS.add(
     DATA,

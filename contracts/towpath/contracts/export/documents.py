@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from towpath.contracts.commands import COORDINATOR_COMMANDS
+from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
@@ -24,6 +25,7 @@ from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMM
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
+from towpath.contracts.plan import DeploymentPlan
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
@@ -58,6 +60,8 @@ MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *UNASKED)
 SPECS: tuple[type[BaseModel], ...] = (
     JobSpec,
     PipelineSpec,
+    DeploymentPlan,
+    DeviceCatalogue,
     MeshSpec,
     Rule,
     Scenario,
