@@ -1,9 +1,10 @@
 """Interface to the devices that run the operations of plans.
 
-Resources are those of the thesis (section 3.6): `EXEC packages/install` with `name`, `version`, `url`,
-`sha256` and `signature`; `EXEC packages/uninstall` with `name`; `EXEC applications/start` and
-`applications/stop`; `PUT configurations/<application>` with `properties`; `GET packages` and
-`GET configurations/<application>`.
+Resources are those of the thesis (section 3.6):
+
+- `EXEC packages/install` with `name`, `version`, `url`, `sha256` and `signature`;
+- `EXEC packages/uninstall`, `applications/start` and `applications/stop` with `name`;
+- `PUT configurations/<application>` with `properties`, `GET packages`, `GET configurations/<application>`.
 """
 
 from __future__ import annotations
