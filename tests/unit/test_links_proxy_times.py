@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from simulated_time import SimulatedLoop, now_s, simulated
 
+from simulation.simulated_time import SimulatedLoop, now_s, simulated
 from towpath.contracts.links import LinkConditions
 from towpath.lab.proxy.connection import Direction, ProxiedConnection
 from towpath.lab.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine

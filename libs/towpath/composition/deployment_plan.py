@@ -47,7 +47,7 @@ from towpath.contracts.pipeline import PipelineJob, PipelineName, PipelineSpec
 from towpath.contracts.site import SiteStatus
 
 
-class PlanOperation(Model):
+class ImportedOperation(Model):
     """One operation of a plan."""
 
     task: Literal["deploy", "update", "uninstall"]
@@ -58,11 +58,11 @@ class PlanOperation(Model):
     writes_to: dict[str, Any] | None = None
 
 
-class DeploymentPlan(Model):
+class ImportedPlan(Model):
     """A plan: its name and its operations."""
 
     plan: PipelineName | None = None
-    operations: list[PlanOperation]
+    operations: list[ImportedOperation]
 
 
 RELATIONS = {"runs_on": "site", "executes": "operator", "reads_from": "inputs", "writes_to": "output"}
@@ -88,7 +88,7 @@ def import_plan(
     """
     content = load(text, "application/json")
     try:
-        plan = DeploymentPlan.model_validate(content)
+        plan = ImportedPlan.model_validate(content)
     except ValidationError as error:
         raise all_at_once(violations(error, content), "the plan") from error
     called = name or (current.name if current else None) or plan.plan
@@ -111,7 +111,7 @@ class _Importing:
         self._sites = sites
         self._concerned: set[str] = set()
 
-    def carry_out(self, position: int, operation: PlanOperation) -> None:
+    def carry_out(self, position: int, operation: ImportedOperation) -> None:
         """Add, replace or remove the operation's job."""
         place, name = f"operations[{position}]", operation.operation
         given = [relation for relation in RELATIONS if getattr(operation, relation) is not None]
@@ -147,7 +147,7 @@ class _Importing:
             ErrorDetail(code=ErrorCode.INVALID, message=message, field=field, value=value, allowed=allowed)
         )
 
-    def _replace(self, place: str, operation: PlanOperation, given: list[str]) -> None:
+    def _replace(self, place: str, operation: ImportedOperation, given: list[str]) -> None:
         old = self.jobs.get(operation.operation)
         body: dict[str, Any] = {"name": operation.operation}
         if old is not None:
@@ -169,7 +169,7 @@ class _Importing:
                 renamed = f"{place}.{relations[start]}{field.removeprefix(start)}" if start else place
                 self.errors.append(found.model_copy(update={"field": renamed}))
 
-    def _field(self, place: str, operation: PlanOperation, relation: str) -> Any:
+    def _field(self, place: str, operation: ImportedOperation, relation: str) -> Any:
         value = getattr(operation, relation)
         if relation == "runs_on":
             return self._site(value, f"{place}.runs_on")

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from towpath.cli.endings import end_on_sigterm_as_on_interrupt
-from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
+from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, PLANS, WATCH, CommandList, ListingGroup
 from towpath.cli.settings import global_options
 
 COMMANDS = CommandList()
@@ -53,6 +53,7 @@ COMMANDS.add_as(
     "towpath.cli.edge:app",
     "Describe the reports of devices, and let edge nodes make events of them.",
 )
+COMMANDS.add_as(PLANS, "plan", "towpath.cli.plans:app", "Deploy operations on many devices by a plan.")
 
 COMMANDS.add(
     DATA,

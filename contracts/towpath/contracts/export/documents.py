@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.data_model import DataModel
+from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
@@ -25,6 +26,7 @@ from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMM
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
+from towpath.contracts.plan import DeploymentPlan
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
@@ -60,6 +62,8 @@ SPECS: tuple[type[BaseModel], ...] = (
     JobSpec,
     PipelineSpec,
     DataModel,
+    DeploymentPlan,
+    DeviceCatalogue,
     MeshSpec,
     Rule,
     Scenario,

@@ -1,0 +1,160 @@
+"""Devices that remember request identifiers, as the interface asks, and a network that loses and repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from towpath.plans.devices import Answer, Code, DeviceOffline, Verb
+
+FATES = ("deliver", "lose request", "lose answer", "slow answer", "repeat", "late", "repeat late")
+"""Fates of a request. One that is late arrives when its sender has given up."""
+
+
+@dataclass
+class SimulatedDevice:
+    """A device: what is installed, configured and started on it."""
+
+    packages: dict[str, str] = field(default_factory=dict)
+    """Package → version."""
+    configurations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)
+    outcomes: dict[str, Answer] = field(default_factory=dict)
+    log: list[tuple[str, str]] = field(default_factory=list)
+    """Requests that it acted on: resource and application."""
+    refuses: Callable[[str], int | None] = lambda resource: None
+    """Code with which it refuses a resource."""
+    not_now: int = 0
+    """So many requests are answered "not now"."""
+    slow: int = 0
+    """So many requests are answered "accepted"."""
+    online: bool = True
+
+    def handle(self, application: str, resource: str, body: Mapping[str, Any], request_id: str) -> Answer:
+        """Act once on each identifier."""
+        if request_id in self.outcomes:
+            return self.outcomes[request_id]
+        if self.not_now:
+            self.not_now -= 1
+            return Answer(code=Code.NOT_NOW)
+        if self.slow:
+            self.slow -= 1
+            return Answer(code=Code.ACCEPTED)
+        code = self.refuses(resource)
+        answer = (
+            Answer(code=code, body={"message": "refused"}) if code else self._act(application, resource, body)
+        )
+        self.outcomes[request_id] = answer
+        return answer
+
+    def _act(self, application: str, resource: str, body: Mapping[str, Any]) -> Answer:
+        self.log.append((resource, application))
+        match resource.split("/"):
+            case ["packages", "install"]:
+                assert self.packages.get(body["name"]) != body["version"], "installed twice"
+                assert application not in self.started, "replaced while it runs"
+                self.packages[body["name"]] = body["version"]
+            case ["packages", "uninstall"]:
+                if self.packages.pop(body["name"], None) is None:
+                    return Answer(code=Code.UNKNOWN)
+                self.configurations.pop(application, None)
+            case ["configurations", _]:
+                self.configurations[application] = dict(body["properties"])
+            case ["applications", "start"]:
+                assert application not in self.started, "started twice"
+                self.started.add(application)
+            case ["applications", "stop"]:
+                self.started.discard(application)
+        return Answer(code=Code.OK)
+
+
+@dataclass
+class SimulatedDevices:
+    """Implements `towpath.plans.devices.Devices`."""
+
+    devices: dict[str, SimulatedDevice]
+    network: Callable[[str], str] = lambda device: "deliver"
+    """Fate of a request: one of `FATES`."""
+    around: Callable[[str, str], None] = lambda device, request_id: None
+    """Called before a request is sent."""
+    late: set[asyncio.Task[None]] = field(default_factory=set)
+    """Requests that are still on their way, although no one waits for them."""
+    news: asyncio.Queue[tuple[str, bool]] = field(default_factory=asyncio.Queue)
+    most_at_once: int = 0
+    _under_way: int = 0
+
+    async def request(
+        self,
+        device: str,
+        application: str,
+        verb: Verb,
+        resource: str,
+        body: Mapping[str, Any],
+        *,
+        request_id: str,
+        timeout_s: float,
+    ) -> Answer:
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            return await self._carried(device, application, resource, body, request_id, timeout_s)
+        finally:
+            self._under_way -= 1
+
+    async def _carried(
+        self,
+        device: str,
+        application: str,
+        resource: str,
+        body: Mapping[str, Any],
+        request_id: str,
+        timeout_s: float,
+    ) -> Answer:
+        self.around(device, request_id)
+        asked, fate = self.devices[device], self.network(device)
+        if fate in ("late", "repeat late"):
+            coming = self._come_late(asked, application, resource, body, request_id, 3 * timeout_s)
+            task = asyncio.create_task(coming)
+            self.late.add(task)
+            task.add_done_callback(self.late.discard)
+        await asyncio.sleep(0.01)
+        if not asked.online or fate in ("lose request", "late"):
+            await asyncio.sleep(timeout_s)
+            raise DeviceOffline(device)
+        answer = asked.handle(application, resource, body, request_id)
+        if fate == "repeat":
+            answer = asked.handle(application, resource, body, request_id)
+        if fate == "slow answer":
+            await asyncio.sleep(timeout_s / 2)
+        if fate == "lose answer":
+            await asyncio.sleep(timeout_s)
+            raise DeviceOffline(device)
+        return answer
+
+    async def _come_late(
+        self,
+        asked: SimulatedDevice,
+        application: str,
+        resource: str,
+        body: Mapping[str, Any],
+        request_id: str,
+        after_s: float,
+    ) -> None:
+        await asyncio.sleep(after_s)
+        asked.handle(application, resource, body, request_id)
+
+    async def presence(self) -> AsyncIterator[tuple[str, bool]]:
+        while True:
+            yield await self.news.get()
+
+    def come(self, device: str) -> None:
+        """Bring a device back, and say so."""
+        self.devices[device].online = True
+        self.news.put_nowait((device, True))
+
+    def go(self, device: str) -> None:
+        """Take a device away, and say so."""
+        self.devices[device].online = False
+        self.news.put_nowait((device, False))
