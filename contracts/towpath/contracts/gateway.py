@@ -6,7 +6,7 @@ These are msgspec structs, not pydantic models: a gateway has at most 40 MB of m
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -105,7 +105,7 @@ class InstallPackage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str
     url: str
     """Address of the archive: `http`, `https` or `file`."""
-    sha256: str
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
     """Digest of the archive, 64 hexadecimal digits."""
     signature: str | None = None
     """Ed25519 signature of the archive, in base64. Needed if the gateway has a public key."""

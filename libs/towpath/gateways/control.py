@@ -79,7 +79,8 @@ def parse_address(topic: str) -> Address:
             value=topic,
             allowed=f"{CONTROL_PREFIX}/<account>/<device>/<application id>/<verb>/<resource>",
         )
-    address = Address(*levels[1:5], "/".join(levels[5:]))
+    _, account, device, application, verb, *resource = levels
+    address = Address(account, device, application, verb, "/".join(resource))
     _ = address.topic  # Checks each part.
     return address
 

@@ -22,6 +22,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from io import FileIO
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
@@ -172,7 +173,7 @@ class ResultLog:
 
     def _closed_segments(self) -> list[tuple[int, int]]:
         firsts = sorted(self._sizes)
-        return [(first, after - 1) for first, after in zip(firsts, firsts[1:], strict=False)]
+        return [(first, after - 1) for first, after in pairwise(firsts)]
 
     def _drop_oldest(self) -> None:
         first, last = self._closed_segments()[0]
