@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Self
@@ -55,6 +55,7 @@ class DeviceOffline(TowpathError):
 class _Waiting:
     """A request whose answer is awaited."""
 
+    device: str
     topic: str
     payload: bytes
     answer: asyncio.Future[Answer]
@@ -80,6 +81,8 @@ class GatewayClient:
         self._requester = requester or f"client-{token_hex(6)}"
         self._waiting: dict[str, _Waiting] = {}
         self._online: dict[str, bool] = {}
+        self._sessions: dict[str, str] = {}
+        """Gateway → name of its present run."""
         self._watchers: set[_Watcher] = set()
         self._connection: MqttConnection | None = None
         self._ready = asyncio.Event()
@@ -94,6 +97,18 @@ class GatewayClient:
     async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
         await tasks.end([self._task])
+
+    async def connected(self, timeout_s: float) -> None:
+        """Wait until there is a connection. Raises `TowpathError`: no broker in time, or it refuses."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._ready.wait()
+        except TimeoutError:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, "no broker answers", field="broker", value=str(self._address)
+            ) from None
+        if self._refusal is not None:
+            raise self._refusal
 
     async def request(
         self,
@@ -129,7 +144,7 @@ class GatewayClient:
             if self._waiting.get(identifier) is waiting:
                 del self._waiting[identifier]
 
-    async def presence(self) -> AsyncIterator[tuple[str, bool]]:
+    async def presence(self) -> AsyncGenerator[tuple[str, bool], None]:
         """Yield each gateway with true if it is online: first those known now, then every change."""
         watcher = _Watcher()
         for known in self._online.items():
@@ -159,7 +174,7 @@ class GatewayClient:
             raise TowpathError(
                 ErrorCode.BUSY, "this request is under way", field="request_id", value=identifier
             )
-        waiting = _Waiting(topic, payload, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(address.device, topic, payload, asyncio.get_running_loop().create_future())
         self._waiting[identifier] = waiting
         return waiting
 
@@ -225,7 +240,7 @@ class GatewayClient:
         with contextlib.suppress(Refusal):  # Anyone may publish nonsense.
             if control.is_presence(topic):
                 presence = control.decode(payload, Presence)
-                self._note(presence.device, presence.online)
+                self._note(presence)
             elif control.is_notification(topic):
                 news = control.decode(payload, Notification)
                 if (waiting := self._waiting.get(news.request_id)) is not None:
@@ -242,9 +257,19 @@ class GatewayClient:
         else:
             waiting.answer.set_result(Answer(reply.response_code, reply.body))
 
-    def _note(self, device: str, online: bool) -> None:
+    def _note(self, presence: Presence) -> None:
+        device, online = presence.device, presence.online
+        if online and self._sessions.get(device) != presence.session:
+            self._sessions[device] = presence.session
+            self._send_again(device)
         if self._online.get(device) is online:
             return
         self._online[device] = online
         for watcher in self._watchers:
             watcher.changes.put_nowait((device, online))
+
+    def _send_again(self, device: str) -> None:
+        """Send what a gateway was asked before it was there: its broker may not have kept it."""
+        for waiting in self._waiting.values():
+            if waiting.device == device and waiting.sent and self._connection is not None:
+                self._publish(self._connection, waiting)

@@ -20,7 +20,7 @@ class _Received:
 
 
 class Completeness:
-    """What has come from each log of each gateway."""
+    """Numbers that have come from each log of each gateway."""
 
     def __init__(self) -> None:
         self._logs: dict[tuple[str, str], _Received] = {}

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from towpath.cli.endings import end_on_sigterm_as_on_interrupt
-from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
+from towpath.cli.listing import DATA, GATEWAYS, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
 from towpath.cli.settings import global_options
 
 COMMANDS = CommandList()
@@ -45,6 +45,13 @@ COMMANDS.add_as(
     "pipeline",
     "towpath.cli.pipelines:app",
     "Describe jobs together, and change them together while they run.",
+)
+
+COMMANDS.add_as(
+    GATEWAYS,
+    "gateway",
+    "towpath.cli.gateways:app",
+    "Run gateways, simulate many, and command them.",
 )
 
 COMMANDS.add(

@@ -12,7 +12,8 @@ from typer.main import get_group
 
 from towpath.cli.endings import OneLineGroup
 
-MESH, JOBS, PIPELINES, DATA, WATCH = "The mesh", "Jobs", "Pipelines", "Data", "Watching"
+MESH, JOBS, PIPELINES = "The mesh", "Jobs", "Pipelines"
+GATEWAYS, DATA, WATCH = "Gateways", "Data", "Watching"
 """Panels of `--help`, in the order in which their first commands are listed."""
 
 

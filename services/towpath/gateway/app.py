@@ -17,10 +17,12 @@ import msgspec
 from towpath import tasks
 from towpath.atomic_write import make_private_directory
 from towpath.contracts.gateway import Presence
+from towpath.gateway.application import Begin
 from towpath.gateway.applications import Applications
 from towpath.gateway.commands import Commands, Hold
 from towpath.gateway.settings import GatewaySettings
 from towpath.gateway.site_session import SiteSession
+from towpath.gateway.worker_process import WorkerProcess
 from towpath.gateways.forwarding import Forwarder, Result
 from towpath.gateways.package_shelf import PackageShelf
 from towpath.gateways.refusal import Refusal
@@ -50,7 +52,10 @@ async def run(settings: GatewaySettings, stop: asyncio.Event) -> None:
 class Gateway:
     """All parts of a gateway, built from what is on its disk. It needs no connection for that."""
 
-    def __init__(self, settings: GatewaySettings, directory: Path) -> None:
+    def __init__(
+        self, settings: GatewaySettings, directory: Path, begin: Begin = WorkerProcess.start
+    ) -> None:
+        """`begin` starts the process of an application."""
         site = settings.site.address()
         local = site if settings.local is None else settings.local.address()
         store = settings.store
@@ -65,6 +70,7 @@ class Gateway:
             {"local": local, "site": site},
             f"gateway-{settings.account}-{settings.device}",
             self._keep,
+            begin,
         )
         self._session = SiteSession(
             site,
@@ -84,6 +90,11 @@ class Gateway:
             self._status,
             self._session.publish,
         )
+
+    @property
+    def is_connected(self) -> bool:
+        """True while the gateway is connected to its site."""
+        return self._session.is_connected
 
     async def run(self, stop: asyncio.Event) -> None:
         """Start the applications, then go on with what was begun, then connect."""

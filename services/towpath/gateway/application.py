@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,7 +16,7 @@ from towpath import tasks
 from towpath.atomic_write import write_atomically
 from towpath.gateway.application_input import ApplicationInput
 from towpath.gateway.worker import Start
-from towpath.gateway.worker_process import READY_WITHIN_S, WorkerEnded, WorkerProcess
+from towpath.gateway.worker_process import READY_WITHIN_S, WorkerEnded
 from towpath.gateways.package_shelf import Installed
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,35 @@ DISK_RETRY_S = 1.0
 
 STARTING, RUNNING, RESTARTING, CRASH_LOOPS = "starting", "running", "restarting", "crash_loop"
 
+
+class RunningWorker(Protocol):
+    """A run of an application, see `WorkerProcess`."""
+
+    @property
+    def pid(self) -> int:
+        """Number of its process."""
+        ...
+
+    async def send(self, number: int, event: dict[str, Any]) -> None:
+        """Hand an event over."""
+        ...
+
+    async def configure(self, properties: dict[str, Any]) -> None:
+        """Give it other properties. Raises `WorkerEnded` if it does not take them."""
+        ...
+
+    async def read(self) -> dict[str, Any]:
+        """Return its next report. Raises `WorkerEnded`."""
+        ...
+
+    async def kill(self) -> None:
+        """End it."""
+        ...
+
+
+Begin = Callable[[Start], Awaitable[RunningWorker]]
+"""Starts a run. Raises `WorkerEnded`."""
+
 Sink = Callable[[list[dict[str, Any]]], None]
 """Takes results. Raises `OSError` if the disk is full."""
 
@@ -42,14 +71,22 @@ class Application:
     """Runs an installed package until closed."""
 
     def __init__(
-        self, record: Installed, directory: Path, state: Path, source: ApplicationInput, sink: Sink
+        self,
+        record: Installed,
+        directory: Path,
+        state: Path,
+        source: ApplicationInput,
+        sink: Sink,
+        begin: Begin,
     ) -> None:
+        """`begin` starts its process."""
         self._record = record
         self._directory = directory
         self._state_file = state
         self._input = source
         self._sink = sink
-        self._worker: WorkerProcess | None = None
+        self._begin = begin
+        self._worker: RunningWorker | None = None
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._short_runs = 0
@@ -58,7 +95,7 @@ class Application:
         self.reason: str | None = None
         """Reason of the last rejected event."""
         self.trouble: str | None = None
-        """How the last run ended, if it ended by itself."""
+        """Reason for the end of the last run, if it ended by itself."""
         self.state = STARTING
 
     def start(self) -> None:
@@ -146,7 +183,7 @@ class Application:
             str(self._directory),
             self._saved_state(),
         )
-        worker = await WorkerProcess.start(start)
+        worker = await self._begin(start)
         if start.properties != self._record.properties:  # Changed meanwhile: the next run has them.
             await worker.kill()
             return
@@ -161,7 +198,7 @@ class Application:
             await tasks.end([feeding])
             await tasks.to_the_end(worker.kill())
 
-    async def _feed(self, worker: WorkerProcess) -> None:
+    async def _feed(self, worker: RunningWorker) -> None:
         while True:
             pending = await self._input.next()
             await worker.send(pending.number, pending.event)

@@ -1,4 +1,4 @@
-"""What an application reads: one MQTT session of its own, and the events that its process has not done yet.
+"""The input of an application: an MQTT session of its own, and the events that are not done yet.
 
 An event is acknowledged to the broker when the application's process has done it, and the state behind it is
 on the disk. So the broker sends again what a killed gateway had not done. An event is done twice only if the

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from towpath.atomic_write import make_private_directory
-from towpath.gateway.application import CRASH_LOOPS, Application
+from towpath.gateway.application import CRASH_LOOPS, Application, Begin
 from towpath.gateway.application_input import ApplicationInput
 from towpath.gateways.package_shelf import Installed, PackageShelf
 from towpath.mqtt.broker_address import BrokerAddress
@@ -22,7 +22,13 @@ class Applications:
     """The running applications by name."""
 
     def __init__(
-        self, shelf: PackageShelf, directory: Path, brokers: dict[str, BrokerAddress], prefix: str, keep: Keep
+        self,
+        shelf: PackageShelf,
+        directory: Path,
+        brokers: dict[str, BrokerAddress],
+        prefix: str,
+        keep: Keep,
+        begin: Begin,
     ) -> None:
         """`brokers`: addresses of `local` and `site`. `prefix`: begin of the names of MQTT sessions."""
         self._shelf = shelf
@@ -32,6 +38,7 @@ class Applications:
         self._brokers = brokers
         self._prefix = prefix
         self._keep = keep
+        self._begin = begin
         self._running: dict[str, Application] = {}
 
     def start_all(self) -> None:
@@ -50,6 +57,7 @@ class Applications:
                 self._states / f"{name}.json",
                 self._input(name, record),
                 lambda results: self._keep(name, record.manifest.output, results),
+                self._begin,
             )
             application.start()
             self._running[name] = application

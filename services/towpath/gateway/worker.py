@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import resource
 import select
-import signal
 import sys
 import time
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import msgspec
 
 from towpath.contracts.gateway import Limits
+from towpath.gateway.parent_death import end_with_parent
 from towpath.gateways.operators.chain import Chain
 from towpath.gateways.refusal import Refusal
 
@@ -31,7 +31,6 @@ COMMIT_EVERY_S = 1.0
 """Time after which state and progress are reported, if no result came before."""
 
 _READ_BYTES = 256 * 1024
-_PR_SET_PDEATHSIG = 1
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -122,7 +121,7 @@ def write_line(descriptor: int, line: dict[str, Any]) -> None:
 
 def main() -> int:
     """Run the application whose description comes first on standard input. Return the exit code."""
-    _end_with_the_gateway()
+    end_with_parent()
     output = os.dup(1)
     os.dup2(2, 1)  # What a package prints goes to the log, not between the lines.
     received = b""
@@ -143,13 +142,6 @@ def main() -> int:
     write_line(output, {"ready": True})
     worker.run(rest)
     return 0
-
-
-def _end_with_the_gateway() -> None:
-    import ctypes
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, too.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit(limits: Limits) -> None:
