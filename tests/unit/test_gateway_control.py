@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from towpath.contracts.gateway import Code, InstallPackage, Manifest, Presence, Reply, Request
+from towpath.gateway.app import VERSION
 from towpath.gateways import control
 from towpath.gateways.control import Address
 from towpath.gateways.refusal import Refusal
@@ -140,3 +142,8 @@ def test_journal_when_many_were_answered_then_keeps_the_last_and_all_begun(
         journal.answer(journal.begin(UPDATE, Request(f"r{n}", "c")), 200, None)
     known = [f"r{n}" for n in range(6) if journal.known(UPDATE, Request(f"r{n}", "c"))]
     assert (known, len(journal.unanswered()), KEPT) == (["r3", "r4", "r5"], 1, 256)
+
+
+def test_version_when_a_gateway_tells_it_then_is_that_of_the_project() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION

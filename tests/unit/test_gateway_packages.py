@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -236,3 +237,23 @@ def test_example_packages_when_packed_then_are_the_same_bytes_each_time(tmp_path
             _, first, digest = pack(source, tmp_path)
             shutil.copy(first, tmp_path / "copy.zip")
             assert pack(source, tmp_path)[2] == digest == digest_of(tmp_path / "copy.zip")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_package_when_openssl_signed_it_then_is_installed(
+    tmp_path: Path, wanted: Callable[..., InstallPackage]
+) -> None:
+    package = wanted()
+    archive = package.url.removeprefix("file://")
+    key = str(tmp_path / "key.pem")
+
+    def openssl(*arguments: str) -> bytes:
+        return subprocess.run(["openssl", *arguments], check=True, capture_output=True).stdout
+
+    openssl("genpkey", "-algorithm", "ed25519", "-out", key)
+    public = openssl("pkey", "-in", key, "-pubout", "-outform", "DER")[-32:]
+    signature = openssl("pkeyutl", "-sign", "-inkey", key, "-rawin", "-in", archive)
+    shelf = shelf_at(tmp_path, public_key=base64.b64encode(public).decode())
+    encoded = base64.b64encode(signature).decode()
+    install(shelf, InstallPackage(package.name, package.version, package.url, package.sha256, encoded))
+    assert shelf.installed["thin"].manifest.version == "1"

@@ -312,6 +312,13 @@ class MqttConnection:
             self._descriptor = -1
 
 
+def is_refusal(error: Exception) -> bool:
+    """Return true if the error is that of a broker which refuses a user or topic: no bug, and it may end."""
+    from towpath.contracts.errors import TowpathError
+
+    return isinstance(error, TowpathError)
+
+
 def _not_allowed(message: str, field: str, value: str | None) -> TowpathError:
     # Here, as a gateway has no memory for models of errors that it never meets.
     from towpath.contracts.errors import ErrorCode, TowpathError

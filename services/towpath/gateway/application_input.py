@@ -20,7 +20,7 @@ import msgspec
 from paho.mqtt.client import MQTTMessage
 
 from towpath.mqtt.broker_address import BrokerAddress
-from towpath.mqtt.connection import MqttConnection
+from towpath.mqtt.connection import MqttConnection, is_refusal
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ class Pending:
     packet: int
     """Packet number at the broker; 0 for QoS 0, which needs no acknowledgement."""
     payload: bytes
-    sent: bool = False
 
 
 class ApplicationInput:
@@ -52,6 +51,8 @@ class ApplicationInput:
         self._topics = topics
         self._connection: MqttConnection | None = None
         self._pending: deque[Pending] = deque()
+        self._unsent: deque[Pending] = deque()
+        """Those that the process has not got yet."""
         self._unconfirmed: dict[int, bytes] = {}
         """Packets that are done, whose acknowledgement a lost connection may have taken with it."""
         self._last = 0
@@ -67,8 +68,8 @@ class ApplicationInput:
                     delay = RETRY_FIRST_S
                     await self._read(connection)
             except Exception as error:
-                if not isinstance(error, OSError):
-                    _check_refusal(error)
+                if not isinstance(error, OSError) and not is_refusal(error):
+                    raise
                 log.warning("%s reads nothing: %s", self._client_id, error)
             finally:
                 self._connection = None
@@ -106,7 +107,9 @@ class ApplicationInput:
             return
         self._last += 1
         packet = message.mid if message.qos else 0
-        self._pending.append(Pending(self._last, event, packet, bytes(message.payload)))
+        pending = Pending(self._last, event, packet, bytes(message.payload))
+        self._pending.append(pending)
+        self._unsent.append(pending)
         self._news.set()
 
     def _came_before(self, connection: MqttConnection, message: MQTTMessage) -> bool:
@@ -118,13 +121,10 @@ class ApplicationInput:
 
     async def next(self) -> Pending:
         """Return the next event that was not sent to the process."""
-        while True:
-            for each in self._pending:
-                if not each.sent:
-                    each.sent = True
-                    return each
+        while not self._unsent:
             self._news.clear()
             await self._news.wait()
+        return self._unsent.popleft()
 
     def done(self, number: int) -> None:
         """Acknowledge the events up to this number."""
@@ -143,8 +143,7 @@ class ApplicationInput:
 
     def send_again(self) -> None:
         """Hand all events that are not done to the next process."""
-        for each in self._pending:
-            each.sent = False
+        self._unsent = deque(self._pending)
         self._news.set()
 
     async def forget(self) -> None:
@@ -162,11 +161,3 @@ def _event(message: MQTTMessage) -> dict[str, Any] | None:
         return None
     fields = content if isinstance(content, dict) else {"value": content}
     return {**fields, "topic": message.topic}
-
-
-def _check_refusal(error: Exception) -> None:
-    """Raise the error unless it is a broker's refusal, which an administrator may end."""
-    from towpath.contracts.errors import TowpathError
-
-    if not isinstance(error, TowpathError):
-        raise error

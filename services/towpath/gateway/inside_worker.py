@@ -12,10 +12,13 @@ import time
 from typing import Any
 
 from towpath import tasks
-from towpath.gateway.worker import COMMIT_EVERY_S, Start
+from towpath.gateway.worker import Start
 from towpath.gateway.worker_process import WorkerEnded
 from towpath.gateways.operators.chain import OPERATOR, Chain
 from towpath.gateways.refusal import Refusal
+
+TICK_S = 0.25
+"""Time between two looks for windows that end."""
 
 
 class InsideWorker:
@@ -24,7 +27,7 @@ class InsideWorker:
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._done = 0
+        self._done = self._reported = 0
         self._ticking = asyncio.create_task(self._tick())
 
     @classmethod
@@ -65,12 +68,13 @@ class InsideWorker:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(COMMIT_EVERY_S / 4)
+            await asyncio.sleep(TICK_S)
             self._report(self._chain.tick(time.time()))
 
     def _report(self, results: list[dict[str, Any]]) -> None:
-        if results or self._done:
+        if results or self._done > self._reported:
             line = {"results": results, "done": self._done, "state": self._chain.state()}
+            self._reported = self._done
             self._lines.put_nowait(
                 line | {"rejected": self._chain.rejected, "reason": self._chain.last_rejection}
             )

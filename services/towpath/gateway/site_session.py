@@ -12,7 +12,7 @@ from towpath.contracts.gateway import Presence
 from towpath.gateways.control import encode, presence_topic, requests_filter
 from towpath.gateways.forwarding import Forwarder
 from towpath.mqtt.broker_address import BrokerAddress
-from towpath.mqtt.connection import LastWill, MqttConnection
+from towpath.mqtt.connection import LastWill, MqttConnection, is_refusal
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,8 @@ class SiteSession:
             except OSError as error:
                 log.warning("no connection to the site: %s", error)
             except Exception as error:
-                _check_refusal(error)
+                if not is_refusal(error):
+                    raise
                 log.error("the site refuses this gateway: %s", error)
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # Many gateways come back at once.
             delay = min(2 * delay, RETRY_MOST_S)
@@ -132,11 +133,3 @@ class SiteSession:
                     await connection.wait_for_news(_FAREWELL_S)
         except TimeoutError:
             pass
-
-
-def _check_refusal(error: Exception) -> None:
-    """Raise the error unless it is a broker's refusal, which an administrator may end."""
-    from towpath.contracts.errors import TowpathError
-
-    if not isinstance(error, TowpathError):
-        raise error

@@ -27,8 +27,13 @@ from towpath.gateway.parent_death import end_with_parent
 from towpath.gateways.operators.chain import Chain
 from towpath.gateways.refusal import Refusal
 
-COMMIT_EVERY_S = 1.0
-"""Time after which state and progress are reported, if no result came before."""
+COMMIT_EVERY_S = 0.05
+"""Least time between two reports of results, state and progress.
+
+A broker may send no more than twenty events before one is acknowledged, and they are with a report."""
+
+COMMIT_SHARE = 20
+"""Part of the time that reports may take: a large state is reported less often."""
 
 _READ_BYTES = 256 * 1024
 
@@ -56,7 +61,8 @@ class Worker:
             self._chain.restore(start.state)
         self._done = self._reported = 0
         self._results: list[dict[str, Any]] = []
-        self._committed_at = time.monotonic()
+        self._committed_at = 0.0
+        self._commit_every_s = COMMIT_EVERY_S
 
     def run(self, rest: bytes) -> None:
         """Work until the input ends. `rest` is what came behind the first line."""
@@ -87,15 +93,21 @@ class Worker:
                 self._write({"refused": str(refusal)})
 
     def _pause(self) -> float:
-        """Return how long to wait for input: until a window ends, or progress is to be reported."""
+        """Return how long to wait for input: until a window ends, or a report is due."""
         due = self._chain.next_due()
         until_due = 60.0 if due is None else max(0.0, due - time.time())
-        return min(until_due, COMMIT_EVERY_S) if self._done > self._reported else until_due
+        if not self._has_news:
+            return until_due
+        return min(until_due, max(0.0, self._committed_at + self._commit_every_s - time.monotonic()))
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._results) or self._done > self._reported
 
     def _commit(self) -> None:
-        """Report results at once, and progress with the state behind it now and then."""
-        is_time = time.monotonic() - self._committed_at >= COMMIT_EVERY_S
-        if not self._results and not (is_time and self._done > self._reported):
+        """Report results and progress with the state behind them, unless the last report was just now."""
+        began = time.monotonic()
+        if not self._has_news or began < self._committed_at + self._commit_every_s:
             return
         self._write(
             {
@@ -107,6 +119,7 @@ class Worker:
             }
         )
         self._results, self._reported, self._committed_at = [], self._done, time.monotonic()
+        self._commit_every_s = max(COMMIT_EVERY_S, COMMIT_SHARE * (self._committed_at - began))
 
     def _write(self, line: dict[str, Any]) -> None:
         write_line(self._output, line)

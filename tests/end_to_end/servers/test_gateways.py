@@ -217,6 +217,29 @@ async def test_results_when_the_broker_is_away_and_the_gateway_is_killed_then_ea
         assert [each["n"] for each in counted] == [*range(150)]
 
 
+async def test_results_when_the_gateway_is_killed_under_load_then_no_number_has_two_results(
+    tmp_path: Path, broker: Foreign, gateway: GatewayProcess, client: GatewayClient
+) -> None:
+    async with listening(address_of(broker), "site/#") as came:
+        assert (await install(client, packed(tmp_path))).code == 200
+        chance = random.Random(2)
+        sensing = asyncio.create_task(sense(address_of(broker), [{"n": n} for n in range(3000)]))
+        for _ in range(4):
+            await asyncio.sleep(chance.uniform(0.1, 0.4))
+            await gateway.kill()
+            await gateway.start()
+        await sensing
+        await eventually(lambda: {each["n"] for each in came} == {*range(3000)})
+        by_number: dict[int, set[int]] = {}
+        for each in came:
+            by_number.setdefault(each["sequence"], set()).add(each["n"])
+        assert all(len(results) == 1 for results in by_number.values())
+        assert (sorted(by_number), {each["log"] for each in came}) == (
+            [*range(1, len(by_number) + 1)],
+            {came[0]["log"]},
+        )
+
+
 def _results(gateway: GatewayProcess) -> int:
     """Count the results on the gateway's disk and those settled before."""
     frames = (
