@@ -30,8 +30,9 @@ def test_every_user_has_a_password_of_its_own_when_a_mesh_is_created() -> None:
     state = new_mesh(spec_of_sites("jfk,lga"))
     credentials = [state.operator, state.redis_coordinator, *state.logins.values()]
     for access in state.sites.values():
-        credentials += [access.device, access.leaf, access.redis, *access.logins.values()]
-    assert len({c.password for c in credentials}) == len(credentials) == 16
+        assert access.gateway is not None
+        credentials += [access.device, access.gateway, access.leaf, access.redis, *access.logins.values()]
+    assert len({c.password for c in credentials}) == len(credentials) == 18
     assert all(len(c.password) == 48 for c in credentials)
 
 

@@ -39,6 +39,12 @@ It waits for the answer of whichever stream takes the subject. Device events go 
 INTAKE_SUBJECTS = f"{MQTT_STORE}{DEVICE_SUBJECTS}"
 """Subjects that IN listens to. So a device's event is acknowledged when IN has it, and not before."""
 
+CONTROL_SUBJECTS = "$EDC.>"
+"""Subjects of the control topics of gateways, see `towpath.contracts.gateway`."""
+
+CONTROL_STORE_SUBJECTS = f"{MQTT_STORE}{CONTROL_SUBJECTS}"
+"""Subjects under which `MQTT_STREAM` holds requests and answers for the sessions of gateways."""
+
 UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>")
 """Subjects of results on their way to a stream. Only a stream makes them public."""
 

@@ -22,9 +22,12 @@ class MosquittoBroker(BridgedBroker):
         # A container has a program of its own.
         program = "mosquitto" if access.spec.container.is_docker else mosquitto_binary()
         listen, port = access.spec.listen, access.broker_port
+        gateway = [access.gateway] if access.gateway is not None else []
         files = {
             "mosquitto.conf": mosquitto_config.configuration(self.directory, listen=listen, port=port),
-            "passwords": mosquitto_config.passwords([self.bridge, access.device]),
-            "acl": mosquitto_config.access_list(self.bridge.user, access.device.user),
+            "passwords": mosquitto_config.passwords([self.bridge, access.device, *gateway]),
+            "acl": mosquitto_config.access_list(
+                self.bridge.user, access.device.user, *(each.user for each in gateway)
+            ),
         }
         return self.child("mosquitto", (program, "-c", str(self.directory / "mosquitto.conf")), files)

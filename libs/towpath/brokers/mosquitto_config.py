@@ -14,11 +14,14 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
+from towpath.contracts.gateway import CONTROL_PREFIX
 from towpath.mesh.credentials import Credential
 from towpath.mqtt.broker_address import WINDOW
 
 SAVE_EVERY_S = 5
 """Between two writes of all sessions. They are normally small, because stored messages are forgotten."""
+
+_CONTROL = f"{CONTROL_PREFIX}/#"
 
 _ITERATIONS = 101
 """As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""
@@ -51,8 +54,11 @@ def passwords(users: Sequence[Credential]) -> str:
     return "".join(f"{user.user}:{_hashed(user)}\n" for user in users)
 
 
-def access_list(bridge: str, device: str) -> str:
-    """Return the access rules: devices write under `site/` and read results, the bridge the reverse."""
+def access_list(bridge: str, device: str, gateway: str | None = None) -> str:
+    """Return the access rules: devices write under `site/` and read results, the bridge the reverse.
+
+    Gateways may do what devices may, and have the control topics, which `#` does not match.
+    """
     rules = (
         f"user {bridge}",
         "topic read site/#",
@@ -61,6 +67,8 @@ def access_list(bridge: str, device: str) -> str:
         "topic write site/#",
         "topic read #",
     )
+    if gateway is not None:
+        rules += (f"user {gateway}", "topic write site/#", "topic read #", f"topic readwrite {_CONTROL}")
     return "\n".join(rules) + "\n"
 
 

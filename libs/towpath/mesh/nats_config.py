@@ -93,12 +93,19 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
                 [
                     *_service_users(access, site_services(), site),
                     _user(access.device, permissions.device().permissions(), "MQTT"),
+                    *_gateway(access),
                     *_bridge(access),
                 ],
                 tells_health=True,
             ),
         }
     )
+
+
+def _gateway(access: SiteAccess) -> list[Config]:
+    if access.gateway is None:
+        return []
+    return [_user(access.gateway, permissions.gateway().permissions(), "MQTT")]
 
 
 def _bridge(access: SiteAccess) -> list[Config]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.contracts.data_plane import (
+    CONTROL_SUBJECTS,
     DEVICE_SUBJECTS,
     INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
@@ -80,6 +81,17 @@ _BRIDGE = (
 """Calls to the site's JetStream that a bridge needs: its own place in each output, and the end of IN."""
 
 _BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *CONSUMING)
+
+_NOT_FOR_DEVICES = (
+    "$JS.>",
+    "$JSC.>",
+    "$SYS.>",
+    "_INBOX.>",
+    "towpath.>",
+    *UNPUBLISHED_SUBJECTS,
+    DEVICE_SUBJECTS,
+    INTAKE_SUBJECTS,
+)
 
 _ANSWERS = {"max": 1, "expires": "1h"}
 """A user may answer each request once, within this time. A command that takes longer is followed by its
@@ -193,14 +205,12 @@ def device() -> Rights:
     return Rights(
         publish=[DEVICE_SUBJECTS],
         subscribe=[">"],
-        deny_subscribe=[
-            "$JS.>",
-            "$JSC.>",
-            "$SYS.>",
-            "_INBOX.>",
-            "towpath.>",
-            *UNPUBLISHED_SUBJECTS,
-            DEVICE_SUBJECTS,
-            INTAKE_SUBJECTS,
-        ],
+        deny_subscribe=[*_NOT_FOR_DEVICES, CONTROL_SUBJECTS],
+    )
+
+
+def gateway() -> Rights:
+    """Gateways on MQTT, and those who command them: the rights of devices, and the control topics."""
+    return Rights(
+        publish=[DEVICE_SUBJECTS, CONTROL_SUBJECTS], subscribe=[">"], deny_subscribe=[*_NOT_FOR_DEVICES]
     )

@@ -80,10 +80,12 @@ def _site(spec: SiteSpec, old: SiteAccess | None) -> SiteAccess:
     name = spec.name
     logins = _logins(old, name, site_services())
     if old is not None:
-        return old.model_copy(update={"spec": spec, **logins})
+        gateway = old.gateway or Credential.random(f"{name}.gateway")
+        return old.model_copy(update={"spec": spec, "gateway": gateway, **logins})
     return SiteAccess(
         spec=spec,
         device=Credential.random(f"{name}.device"),
+        gateway=Credential.random(f"{name}.gateway"),
         leaf=Credential.random(f"{name}.leaf"),
         redis=Credential.random(name),
         **logins,

@@ -25,6 +25,9 @@ class SiteAccess(Logins):
     """Port at which the site's agent finds Redis through the same link; 0 until links are emulated."""
     broker_port: int = 0
     """Port of the broker that devices use beside the site's own server; 0 until there is one."""
+    gateway: Credential | None = None
+    """User of gateways at the site's broker, and of those who command them; null in a mesh of an earlier
+    version until its next `up`."""
     bridge: Credential | None = None
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""

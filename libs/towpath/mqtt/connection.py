@@ -7,15 +7,18 @@ import contextlib
 import ssl
 import time
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mqtt.broker_address import CONNECT_WITHIN_S, WINDOW, BrokerAddress
+
+if TYPE_CHECKING:
+    from towpath.contracts.errors import TowpathError
 
 _MAINTAIN_EVERY_S = 1.0
 _READS_AT_ONCE = 250
@@ -33,6 +36,14 @@ def event_id(message: MQTTMessage) -> str:
     return dict(getattr(message.properties, "UserProperty", ())).get(_EVENT_ID, "")
 
 
+@dataclass(frozen=True)
+class LastWill:
+    """A message that the broker publishes, and keeps, when the connection ends without a farewell."""
+
+    topic: str
+    payload: bytes
+
+
 class MqttConnection:
     """A connection to a broker, with QoS 1 in both directions. paho-mqtt does the protocol.
 
@@ -44,7 +55,9 @@ class MqttConnection:
     `OSError` when the connection fails, and `TowpathError` when the broker refuses user or topic.
     """
 
-    def __init__(self, address: BrokerAddress, client_id: str, *, session: bool) -> None:
+    def __init__(
+        self, address: BrokerAddress, client_id: str, *, session: bool, last_will: LastWill | None = None
+    ) -> None:
         self._address = address
         self._session = session
         self._loop = asyncio.get_running_loop()
@@ -62,6 +75,8 @@ class MqttConnection:
         self.window = WINDOW
         """Messages that the broker takes before it has acknowledged one."""
         self._client = self._with_callbacks(address.client(client_id, session=session))
+        if last_will is not None:
+            self._client.will_set(last_will.topic, last_will.payload, qos=1, retain=True)
 
     def _with_callbacks(self, client: Client) -> Client:
         client.on_connect = self._on_connect
@@ -114,20 +129,22 @@ class MqttConnection:
         """Raise `TowpathError` for a filter that the broker refused. `field` is where it was asked for."""
         for each, code in zip(filters, codes, strict=True):
             if code.value >= _REFUSED:
-                raise TowpathError(
-                    ErrorCode.NOT_ALLOWED,
-                    f"the broker {self._address} refuses the subscription: {code}",
-                    field=field,
-                    value=each,
+                raise _not_allowed(
+                    f"the broker {self._address} refuses the subscription: {code}", field, each
                 )
 
     def unsubscribe(self, filters: Sequence[str]) -> asyncio.Future[list[ReasonCode]]:
         """Cancel subscriptions."""
         return self._expect(self._client.unsubscribe([*filters])[1])
 
-    def publish(self, topic: str, payload: bytes) -> asyncio.Future[list[ReasonCode]]:
-        """Send with QoS 1. The future gets the broker's answer. Keep to `window`."""
-        return self._expect(self._client.publish(topic, payload, qos=1).mid)
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False
+    ) -> asyncio.Future[list[ReasonCode]]:
+        """Send with QoS 1. The future gets the broker's answer. Keep to `window`.
+
+        With `retain`, the broker keeps the message for those who subscribe later.
+        """
+        return self._expect(self._client.publish(topic, payload, qos=1, retain=retain).mid)
 
     def acknowledge(self, packet: int) -> None:
         """Acknowledge a message to the broker. It leaves with the next `flush`."""
@@ -180,11 +197,8 @@ class MqttConnection:
         refuses it for now.
         """
         if self._refusal in _LOGIN_REFUSALS:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                f"the broker {self._address} refuses: {self._refusal}",
-                field="broker.user",
-                value=self._address.user,
+            raise _not_allowed(
+                f"the broker {self._address} refuses: {self._refusal}", "broker.user", self._address.user
             )
         if self._lost is not None:
             raise ConnectionError(f"the broker {self._address}: {self._lost}")
@@ -296,3 +310,17 @@ class MqttConnection:
             self._loop.remove_reader(self._descriptor)
             self._loop.remove_writer(self._descriptor)
             self._descriptor = -1
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return true if the error is that of a broker which refuses a user or topic: no bug, and it may end."""
+    from towpath.contracts.errors import TowpathError
+
+    return isinstance(error, TowpathError)
+
+
+def _not_allowed(message: str, field: str, value: str | None) -> TowpathError:
+    # Here, as a gateway has no memory for models of errors that it never meets.
+    from towpath.contracts.errors import ErrorCode, TowpathError
+
+    return TowpathError(ErrorCode.NOT_ALLOWED, message, field=field, value=value)

@@ -100,7 +100,7 @@ class SiteStreams:
         results = f"{data_plane.MQTT_DELIVERY}>"
         wanted = StreamConfig(
             name=data_plane.MQTT_STREAM,
-            subjects=[results],
+            subjects=[results, data_plane.CONTROL_STORE_SUBJECTS],
             storage=StorageType.FILE,
             retention=RetentionPolicy.INTEREST,
             max_bytes=self._shares.get(data_plane.MQTT_STREAM, self.retention.max_bytes),
@@ -113,6 +113,9 @@ class SiteStreams:
         except NotFoundError:
             await self.jetstream.add_stream(wanted)
             return
+        if set(found.subjects or ()) == {results}:  # Of a version without gateways.
+            await self.jetstream.update_stream(replace(found, subjects=wanted.subjects))
+            found = replace(found, subjects=wanted.subjects)
         if found.subjects == wanted.subjects:
             bounds = {"max_bytes": wanted.max_bytes, "max_age": wanted.max_age}
             await self.change(data_plane.MQTT_STREAM, allow_direct=True, **bounds)
@@ -124,7 +127,7 @@ class SiteStreams:
             if there is not None and there.dest is not None and there.dest.startswith(data_plane.MQTT_STORE):
                 dest = data_plane.MQTT_DELIVERY + there.dest.removeprefix(data_plane.MQTT_STORE)
                 await self.jetstream.update_stream(replace(config, republish=replace(there, dest=dest)))
-        await self.jetstream.update_stream(replace(changed, subjects=[results]))
+        await self.jetstream.update_stream(replace(changed, subjects=wanted.subjects))
 
     async def limit(self, shares: dict[str, int], views: Mapping[str, StreamView]) -> None:
         """Let streams keep as many bytes as their share says. `views` tell how many they keep now."""

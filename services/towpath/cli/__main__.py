@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from towpath.cli.endings import end_on_sigterm_as_on_interrupt
-from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, PLANS, WATCH, CommandList, ListingGroup
+from towpath.cli.listing import DATA, EDGE, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
 from towpath.cli.settings import global_options
 
 COMMANDS = CommandList()
@@ -48,12 +48,13 @@ COMMANDS.add_as(
 )
 
 COMMANDS.add_as(
-    PIPELINES,
+    EDGE,
     "edge",
     "towpath.cli.edge:app",
     "Describe the reports of devices, and let edge nodes make events of them.",
 )
-COMMANDS.add_as(PLANS, "plan", "towpath.cli.plans:app", "Deploy operations on many devices by a plan.")
+COMMANDS.add_as(EDGE, "plan", "towpath.cli.plans:app", "Check what a plan puts on many devices.")
+COMMANDS.add_as(EDGE, "gateway", "towpath.cli.gateways:app", "Run gateways, simulate many, and command them.")
 
 COMMANDS.add(
     DATA,

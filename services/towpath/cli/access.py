@@ -67,4 +67,6 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         scheme = "mqtts" if site.is_bridged and site.spec.broker.tls else "mqtt"
         address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
+        if site.gateway is not None and site.spec.broker.host is None:
+            rows.append((f"gateways at {name}", address, site.gateway.user, site.gateway.password))
     return rows

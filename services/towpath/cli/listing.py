@@ -12,7 +12,7 @@ from typer.main import get_group
 
 from towpath.cli.endings import OneLineGroup
 
-MESH, JOBS, PIPELINES, PLANS = "The mesh", "Jobs", "Pipelines", "Deployment plans"
+MESH, JOBS, PIPELINES, EDGE = "The mesh", "Jobs", "Pipelines", "Edge nodes and devices"
 DATA, WATCH = "Data", "Watching"
 """Panels of `--help`, in the order in which their first commands are listed."""
 

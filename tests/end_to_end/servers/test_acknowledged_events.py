@@ -83,7 +83,10 @@ async def test_site_when_its_streams_are_of_an_earlier_version_then_they_are_cha
 
             assert [(await jetstream.get_msg(IN_STREAM, n)).data for n in (1, 2)] == [b"1", b"2"]
             assert (await jetstream.get_msg(IN_STREAM, 2)).subject == "site.old"
-            assert (await jetstream.stream_info(MQTT_STREAM)).config.subjects == ["towpath.mqtt.>"]
+            assert (await jetstream.stream_info(MQTT_STREAM)).config.subjects == [
+                "towpath.mqtt.>",
+                "$MQTT.msgs.$EDC.>",
+            ]
             republish = (await jetstream.stream_info("OUT_old")).config.republish
             assert republish is not None
             assert republish.dest == "towpath.mqtt.old.results"

@@ -1,0 +1,161 @@
+"""Messages between a gateway and those who command it, and the form of what a gateway sends.
+
+These are msgspec structs, not pydantic models: a gateway has at most 40 MB of memory. See `docs/gateways.md`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Any
+
+import msgspec
+
+CONTROL_PREFIX = "$EDC"
+"""First level of control topics. It keeps commands apart from data, as in Eclipse Kura."""
+
+CONFIGURATIONS = "CONF-V1"
+PACKAGES = "DEPLOY-V2"
+COMMANDS = "CMD-V1"
+APPLICATION_IDS = (CONFIGURATIONS, PACKAGES, COMMANDS)
+"""Parts of a gateway that take requests: configurations, packages and applications, commands."""
+
+GET, PUT, EXEC = "GET", "PUT", "EXEC"
+VERBS = (GET, PUT, EXEC)
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""Names of accounts, devices, packages and applications: they become levels of topics and names of files."""
+
+IDENTIFIER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+"""Identifiers of requests and requesters."""
+
+
+class Code(IntEnum):
+    """Response code of an answer."""
+
+    OK = 200
+    ACCEPTED = 202
+    """The work goes on. Notifications tell of its progress, and a second answer has its outcome."""
+    BAD_REQUEST = 400
+    """The request is wrong. The body lists all errors."""
+    NOT_FOUND = 404
+    CONFLICT = 409
+    """Another content has that name already: of a package's version, or of a request identifier."""
+    NOT_NOW = 423
+    """The gateway is on hold. Nothing was done, so the same request may be sent again later."""
+    FAILED = 500
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One error: what is wrong, where, and what is allowed."""
+
+    message: str
+    field: str | None = None
+    value: Any = None
+    allowed: str | list[str] | None = None
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Payload of a request. Verb and resource stand in the topic."""
+
+    request_id: str = msgspec.field(name="request_ID")
+    """Identifies the request: a repetition does nothing twice and gets the same answer."""
+    requester_id: str = msgspec.field(name="requester_ID")
+    """Identifies who asks. It is a level of the topic on which the answer comes."""
+    body: Any = None
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Payload of an answer."""
+
+    response_code: int
+    request_id: str = msgspec.field(name="request_ID")
+    device: str
+    body: Any = None
+
+
+class Notification(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Progress of work that a gateway has accepted. Notifications may be lost; answers are not."""
+
+    request_id: str = msgspec.field(name="request_ID")
+    device: str
+    status: str
+    """`IN_PROGRESS`, `COMPLETED` or `FAILED`."""
+    progress: int = 0
+    """Percentage of the download."""
+    message: str | None = None
+
+
+class Presence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Birth or death of a gateway: kept by the broker, which publishes the death itself if it must."""
+
+    device: str
+    online: bool
+    session: str
+    """Changes with each start of the gateway."""
+    version: str | None = None
+    """Version of Towpath on the gateway."""
+    crash_loops: list[str] = []
+    """Applications that end again and again."""
+
+
+class InstallPackage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of EXEC `packages/install`."""
+
+    name: str
+    version: str
+    url: str
+    """Address of the archive: `http`, `https` or `file`."""
+    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    """Digest of the archive, 64 hexadecimal digits."""
+    signature: str | None = None
+    """Ed25519 signature of the archive, in base64. Needed if the gateway has a public key."""
+    properties: dict[str, Any] = {}
+    """Values of the application's properties, where they differ from those of its manifest."""
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Body of EXEC `packages/uninstall`, `applications/start` and `applications/stop`."""
+
+    name: str
+
+
+class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of PUT `configurations/<application>`: the properties that change."""
+
+    properties: dict[str, Any]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of an application's process."""
+
+    memory_mb: int = 128
+    """Address space, of which about 20 MB are the interpreter's."""
+    cpu_s_per_event: int = 10
+    """Processor time for one event. A process that takes longer is ended and restarted."""
+    niceness: int = 10
+    """Applications yield to the gateway itself."""
+
+
+class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Topics that an application reads."""
+
+    topics: list[str]
+    """MQTT topic filters."""
+    broker: str = "local"
+    """`local`: the gateway's own broker, for its sensors. `site`: the broker of the site that it feeds."""
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `manifest.json` in a package. A package is one application, of the same name."""
+
+    name: str
+    version: str
+    input: Input
+    operators: list[dict[str, Any]]
+    """Operators in their order. A parameter `$publish.rate` has the value of the property `publish.rate`."""
+    output: str
+    """Topic of the results, under `site/`."""
+    properties: dict[str, Any] = {}
+    """Properties with their default values, which also give their types."""
+    limits: Limits = Limits()
+    description: str = ""

@@ -1,0 +1,96 @@
+"""Send the log's results to the site's broker while there is a connection, each until acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from towpath.gateways.completeness import DEVICE, DROPPED, LOG, SEQUENCE
+from towpath.gateways.result_log import ResultLog
+from towpath.mqtt.connection import MqttConnection
+
+IN_FLIGHT = 100
+"""Results sent and not acknowledged yet."""
+
+SAVE_EVERY_S = 1.0
+"""Time between two records of what was delivered. So many seconds of results come again after a kill."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A result as the log keeps it."""
+
+    application: str
+    topic: str
+    fields: dict[str, Any]
+
+
+class Forwarder:
+    """Sends results over one connection after another. `live_first`: see `_lanes`."""
+
+    def __init__(self, results: ResultLog, device: str, *, live_first: bool) -> None:
+        self._log = results
+        self._device = device
+        self._live_first = live_first
+        self._in_flight: dict[int, asyncio.Future[Any]] = {}
+        self._backlog_ends = 0
+        """Number of the newest result when the connection was made."""
+        self._saved_at = 0.0
+
+    def connected(self) -> None:
+        """Begin with a new connection: what was in flight is sent again."""
+        self._in_flight.clear()
+        self._backlog_ends = self._log.last
+
+    def send(self, connection: MqttConnection) -> None:
+        """Hand over as many results as may be in flight. Returns at once."""
+        self._settle()
+        free = min(IN_FLIGHT, connection.window) - len(self._in_flight)
+        for after, share in self._lanes(free):
+            for number, payload in self._log.read(self._beyond(after), share):
+                self._publish(connection, number, payload)
+        now = asyncio.get_running_loop().time()
+        if now - self._saved_at >= SAVE_EVERY_S:
+            self._saved_at = now
+            self._log.save()
+
+    def _lanes(self, free: int) -> list[tuple[int, int]]:
+        """Return where to read, and how much: half for new results, so that a backlog does not block them.
+
+        A receiver that needs results in their order wants one lane.
+        """
+        if free <= 0:
+            return []
+        if not self._live_first or self._log.read(0, 1)[:1] == self._log.read(self._backlog_ends, 1)[:1]:
+            return [(0, free)]
+        return [(self._backlog_ends, (free + 1) // 2), (0, free // 2)]
+
+    def _beyond(self, after: int) -> int:
+        """Return the number behind which nothing of this lane is in flight."""
+        is_backlog = self._live_first and after < self._backlog_ends
+        mine = [n for n in self._in_flight if n > after and (not is_backlog or n <= self._backlog_ends)]
+        return max(mine, default=after)
+
+    def _publish(self, connection: MqttConnection, number: int, payload: bytes) -> None:
+        if number in self._in_flight:
+            return
+        self._log.sync()
+        result = msgspec.json.decode(payload, type=Result)
+        mark = {
+            DEVICE: self._device,
+            "application": result.application,
+            LOG: self._log.identity,
+            SEQUENCE: number,
+            DROPPED: self._log.dropped,
+        }
+        sent = connection.publish(result.topic, msgspec.json.encode(result.fields | mark))
+        self._in_flight[number] = sent
+
+    def _settle(self) -> None:
+        """Note what was acknowledged. What failed is sent again over the next connection."""
+        for number, sent in [*self._in_flight.items()]:
+            if sent.done():
+                del self._in_flight[number]
+                if sent.exception() is None:
+                    self._log.delivered(number)

@@ -1,0 +1,230 @@
+"""One application: its input, its process and its results. A process that ends by itself is restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from towpath import tasks
+from towpath.atomic_write import write_atomically
+from towpath.gateway.application_input import ApplicationInput
+from towpath.gateway.worker import Start
+from towpath.gateway.worker_process import READY_WITHIN_S, WorkerEnded
+from towpath.gateways.package_shelf import Installed
+
+log = logging.getLogger(__name__)
+
+RESTART_FIRST_S, RESTART_MOST_S = 1.0, 60.0
+"""Delay before a restart. It doubles with each run that ends soon."""
+
+STEADY_S = 60.0
+"""A run of this length is no part of a crash loop."""
+
+CRASH_LOOP = 4
+"""So many short runs in a row are a crash loop, which is reported."""
+
+DISK_RETRY_S = 1.0
+
+STARTING, RUNNING, RESTARTING, CRASH_LOOPS = "starting", "running", "restarting", "crash_loop"
+
+
+class RunningWorker(Protocol):
+    """A run of an application, see `WorkerProcess`."""
+
+    @property
+    def pid(self) -> int:
+        """Number of its process."""
+        ...
+
+    async def send(self, number: int, event: dict[str, Any]) -> None:
+        """Hand an event over."""
+        ...
+
+    async def configure(self, properties: dict[str, Any]) -> None:
+        """Give it other properties. Raises `WorkerEnded` if it does not take them."""
+        ...
+
+    async def read(self) -> dict[str, Any]:
+        """Return its next report. Raises `WorkerEnded`."""
+        ...
+
+    async def kill(self) -> None:
+        """End it."""
+        ...
+
+
+Begin = Callable[[Start], Awaitable[RunningWorker]]
+"""Starts a run. Raises `WorkerEnded`."""
+
+Sink = Callable[[list[dict[str, Any]]], None]
+"""Takes results. Raises `OSError` if the disk is full."""
+
+
+class Application:
+    """Runs an installed package until closed."""
+
+    def __init__(
+        self,
+        record: Installed,
+        directory: Path,
+        state: Path,
+        source: ApplicationInput,
+        sink: Sink,
+        begin: Begin,
+    ) -> None:
+        """`begin` starts its process."""
+        self._record = record
+        self._directory = directory
+        self._state_file = state
+        self._input = source
+        self._sink = sink
+        self._begin = begin
+        self._worker: RunningWorker | None = None
+        self._settled = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._short_runs = 0
+        self.restarts = 0
+        self.results = self.rejected = 0
+        self.reason: str | None = None
+        """Reason of the last rejected event."""
+        self.trouble: str | None = None
+        """Reason for the end of the last run, if it ended by itself."""
+        self.state = STARTING
+
+    def start(self) -> None:
+        """Begin to run."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """End the process and the input."""
+        await tasks.end([self._task])
+
+    async def settle(self) -> str | None:
+        """Wait until the process is ready or has failed to start. Return what is wrong, or None."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(READY_WITHIN_S):
+                await self._settled.wait()
+        return None if self.state == RUNNING else self.trouble or "not ready yet"
+
+    async def configure(self, record: Installed) -> None:
+        """Change the properties of the running computation. One that does not run takes them at its start.
+
+        One that does not answer is restarted with them.
+        """
+        self._record = record
+        if self._worker is None:
+            return
+        try:
+            await self._worker.configure(record.properties)
+        except WorkerEnded as error:
+            log.warning("%s does not take other properties while it runs: %s", self.name, error)
+            if self._worker is not None:
+                await self._worker.kill()
+
+    @property
+    def name(self) -> str:
+        """Name of the application and its package."""
+        return self._record.manifest.name
+
+    def described(self) -> dict[str, Any]:
+        """Return the state as the answer to GET `applications` has it."""
+        return {
+            "name": self.name,
+            "version": self._record.manifest.version,
+            "state": self.state,
+            "pid": None if self._worker is None else self._worker.pid,
+            "restarts": self.restarts,
+            "trouble": self.trouble,
+            "received": self._input.received,
+            "malformed": self._input.malformed,
+            "rejected": self.rejected,
+            "last_rejection": self.reason,
+            "results": self.results,
+        }
+
+    async def _run(self) -> None:
+        reading = asyncio.create_task(self._input.run())
+        try:
+            while True:
+                await self._run_once()
+                delay = min(RESTART_FIRST_S * 2 ** max(0, self._short_runs - 1), RESTART_MOST_S)
+                log.warning("%s: %s; restarting in %g s", self.name, self.trouble, delay)
+                await asyncio.sleep(delay)
+                self.restarts += 1
+        finally:
+            await tasks.end([reading])
+
+    async def _run_once(self) -> None:
+        began = time.monotonic()
+        try:
+            await self._work()
+        except WorkerEnded as error:
+            self.trouble = str(error)
+        except OSError as error:  # No memory or no process for it.
+            self.trouble = f"cannot be started: {error}"
+        self._short_runs = 1 if time.monotonic() - began > STEADY_S else self._short_runs + 1
+        self.state = CRASH_LOOPS if self._short_runs >= CRASH_LOOP else RESTARTING
+        self._settled.set()
+
+    async def _work(self) -> None:
+        manifest = self._record.manifest
+        self._input.send_again()
+        start = Start(
+            manifest.operators,
+            self._record.properties,
+            manifest.limits,
+            str(self._directory),
+            self._saved_state(),
+        )
+        worker = await self._begin(start)
+        if start.properties != self._record.properties:  # Changed meanwhile: the next run has them.
+            await worker.kill()
+            return
+        self._worker, self.state = worker, RUNNING
+        self._settled.set()
+        feeding = asyncio.create_task(self._feed(worker))
+        try:
+            while True:
+                await self._commit(await worker.read())
+        finally:
+            self._worker = None
+            await tasks.end([feeding])
+            await tasks.to_the_end(worker.kill())
+
+    async def _feed(self, worker: RunningWorker) -> None:
+        while True:
+            pending = await self._input.next()
+            await worker.send(pending.number, pending.event)
+
+    async def _commit(self, line: dict[str, Any]) -> None:
+        """Keep results, then the state, then acknowledge: in this order nothing is lost by a kill."""
+        results = line["results"]
+        while results:
+            try:
+                self._sink(results)
+                break
+            except OSError as error:
+                log.error("%s waits, as its results cannot be kept: %s", self.name, error)
+                await asyncio.sleep(DISK_RETRY_S)
+        self.results += len(results)
+        self.rejected, self.reason = line["rejected"], line["reason"]
+        if any(each is not None for each in line["state"]):
+            kept = {"sha256": self._record.sha256, "state": line["state"]}
+            with contextlib.suppress(OSError):
+                write_atomically(self._state_file, msgspec.json.encode(kept), durable=False)
+        self._input.done(line["done"])
+
+    def _saved_state(self) -> list[Any] | None:
+        """Return the state of a former run of the same package, or None."""
+        try:
+            kept = msgspec.json.decode(self._state_file.read_bytes())
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return kept["state"] if kept.get("sha256") == self._record.sha256 else None

@@ -1,0 +1,121 @@
+"""Results go out in order, or new ones beside the backlog; what a lost connection took goes out again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from towpath.gateways.completeness import Completeness
+from towpath.gateways.forwarding import IN_FLIGHT, Forwarder, Result
+from towpath.gateways.result_log import ResultLog
+
+
+class ScriptedConnection:
+    """Takes messages, and acknowledges them when it is told to."""
+
+    def __init__(self) -> None:
+        self.window = 1000
+        self.sent: list[tuple[dict[str, Any], asyncio.Future[Any]]] = []
+
+    def publish(self, topic: str, payload: bytes) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.sent.append((json.loads(payload), answer))
+        return answer
+
+    @property
+    def numbers(self) -> list[int]:
+        return [message["sequence"] for message, _ in self.sent]
+
+    def acknowledge(self) -> None:
+        for _, answer in self.sent:
+            if not answer.done():
+                answer.set_result(None)
+
+    def lose(self) -> None:
+        for _, answer in self.sent:
+            if not answer.done():
+                answer.set_exception(ConnectionError("lost"))
+
+
+def add(log: ResultLog, count: int) -> None:
+    log.append([msgspec.json.encode(Result("a", "site/t", {"n": log.last + n})) for n in range(count)])
+
+
+def forwarder(
+    tmp_path: Path, *, live_first: bool = False, budget: int = 10**6
+) -> tuple[ResultLog, Forwarder]:
+    log = ResultLog(tmp_path, budget_bytes=budget)
+    return log, Forwarder(log, "pi01", live_first=live_first)
+
+
+async def test_results_when_there_are_many_then_go_out_in_order_as_far_as_the_window_allows(
+    tmp_path: Path,
+) -> None:
+    log, sender = forwarder(tmp_path)
+    add(log, IN_FLIGHT + 5)
+    connection: Any = ScriptedConnection()
+    sender.connected()
+    sender.send(connection)
+    sender.send(connection)
+    assert connection.numbers == [*range(1, IN_FLIGHT + 1)]
+    connection.acknowledge()
+    sender.send(connection)
+    assert connection.numbers == [*range(1, IN_FLIGHT + 6)]
+    connection.acknowledge()
+    sender.send(connection)
+    assert log.waiting() == 0
+
+
+async def test_results_when_the_connection_is_lost_then_go_out_again_with_their_numbers(
+    tmp_path: Path,
+) -> None:
+    log, sender = forwarder(tmp_path)
+    add(log, 3)
+    lost: Any = ScriptedConnection()
+    sender.connected()
+    sender.send(lost)
+    lost.sent[1][1].set_result(None)  # The second one was acknowledged, out of order.
+    sender.send(lost)
+    lost.lose()
+
+    connection: Any = ScriptedConnection()
+    sender.connected()
+    sender.send(connection)
+
+    assert connection.numbers == [1, 3]
+
+
+async def test_results_when_live_come_first_then_a_backlog_does_not_block_them(tmp_path: Path) -> None:
+    log, sender = forwarder(tmp_path, live_first=True)
+    add(log, 1000)
+    connection: Any = ScriptedConnection()
+    sender.connected()
+    add(log, 2)
+    sender.send(connection)
+    assert connection.numbers[:4] == [1001, 1002, 1, 2]
+    while log.waiting():
+        connection.acknowledge()
+        sender.send(connection)
+        add(log, log.last < 1020)
+    assert sorted(connection.numbers) == [*range(1, 1021)]
+    assert connection.numbers.index(1020) < connection.numbers.index(1000)
+
+
+async def test_results_when_the_budget_is_exceeded_then_the_receiver_can_name_the_gap(tmp_path: Path) -> None:
+    log, sender = forwarder(tmp_path, budget=2000)
+    for _ in range(100):
+        add(log, 1)
+    connection: Any = ScriptedConnection()
+    sender.connected()
+    sender.send(connection)
+    seen = Completeness()
+    assert all([seen.take(message) for message, _ in connection.sent])
+    assert not seen.take(connection.sent[0][0])
+    (gap,) = seen.gaps()["pi01"]
+    assert (gap, seen.repeats()) == ((1, log.dropped), 1)
+    assert seen.dropped() == {"pi01": log.dropped}
+    assert len(connection.sent) == 100 - log.dropped > 0
