@@ -36,7 +36,7 @@ VERDICT: dict[str, str] = {
 
 
 class Sample(NamedTuple):
-    """What a model sees of an event."""
+    """The part of an event that a model sees."""
 
     value: float
     place: Place
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a model says after an event."""
+    """The judgement of a model after an event."""
 
     state: str
     side: str | None

@@ -6,7 +6,7 @@ Learning, 2013). With d = x - mean so far, tolerance t, memory a:
 
     up ← a up + d - t;  down ← a down + d + t;  alarm if up - (least up) or (largest down) - down > threshold.
 
-After an alarm it begins anew.
+After an alarm it begins again.
 """
 
 from __future__ import annotations
