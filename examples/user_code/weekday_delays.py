@@ -6,7 +6,7 @@ from typing import Any
 
 
 class WeekdayDelays:
-    """The usual delay on each day of the week. One object per key, kept between events."""
+    """The usual delay on each day of the week. Each key has an object, which is kept between events."""
 
     def __init__(self, memory: float) -> None:
         """`memory` is what remains of the usual delay with each departure, between 0 and 1."""

@@ -32,7 +32,7 @@ def detector(kind: str, **parameters: Any) -> Detector:
 
 
 def verdicts(watching: Detector, values: Sequence[float], first: int = 1) -> list[Verdict]:
-    """Return what the model says; event n has the serial number n, and the time of n seconds."""
+    """The judgement of a model; event n has the serial number n, and the time of n seconds."""
     return [watching.see(Sample(v, (n, n * SECOND), ())) for n, v in enumerate(values, first)]
 
 

@@ -45,7 +45,7 @@ class RollingAggregate(Model):
 
 
 class Rolling(Model):
-    """Aggregates over a key's last events, anew with each event. Exactly one of the two sizes is given."""
+    """Aggregates over a key's last events, again with each event. Exactly one of the two sizes is given."""
 
     size_s: float | None = Field(default=None, gt=0)
     """Seconds: the window holds events that are younger than so much, seen from the newest. An event that is
@@ -54,7 +54,7 @@ class Rolling(Model):
     """Events in the window, the newest one included."""
     max_events: int = Field(default=100_000, ge=1)
     """The most events in a window of seconds: the oldest leave first. They are the job's state, 8 bytes each
-    and 8 for each aggregated field, which every micro-batch writes anew."""
+    and 8 for each aggregated field, which every micro-batch writes again."""
     aggregates: dict[FieldName, RollingAggregate] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -163,7 +163,7 @@ class PageHinkley(Model):
     threshold: float = Field(default=50.0, gt=0)
     """The sum of distances above which there is an alarm, in the unit of the number."""
     memory: float = Field(default=0.9999, gt=0, le=1)
-    """Share of the sum that stays with each event."""
+    """The part that remains of the sum with each event."""
 
 
 class Adwin(Model):

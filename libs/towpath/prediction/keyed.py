@@ -79,7 +79,7 @@ class Keyed:
         return KeyResults(chosen, {**columns, **self._columns(told)})
 
     def _samples(self, events: KeyEvents, rolled: Mapping[str, Floats]) -> Sequence[Sample | None]:
-        """The sample of each event; None for one that lacks a number."""
+        """The part of each event that the model sees; None for one that lacks a number."""
         places = [*zip(events.serials.tolist(), events.times.tolist(), strict=True)]
         model, kind = self._plan.model, self._kind
         if kind.takes_all:

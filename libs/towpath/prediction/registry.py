@@ -36,7 +36,7 @@ VERDICT: dict[str, str] = {
 
 
 class Sample(NamedTuple):
-    """One event, as a model sees it."""
+    """The part of an event that a model sees."""
 
     value: float
     place: Place

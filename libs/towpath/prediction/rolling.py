@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Parts = tuple[Floats, ...]
-"""Statistics of numbers, or of blocks of them: arrays of one length."""
+"""All that is known of numbers, or of blocks of them: arrays of one length."""
 
 MICROSECONDS = 1_000_000
 
