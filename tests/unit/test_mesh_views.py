@@ -33,7 +33,14 @@ def secrets_in(view: MeshState, state: MeshState) -> set[str]:
 
 def test_site_when_given_its_view_then_has_only_its_own_secrets(state: MeshState) -> None:
     view = site_view(state, "jfk", THERE)
-    assert secrets_in(view, state) == {"jfk", "jfk.agent", "jfk.engine", "jfk.device", "jfk.leaf"}
+    assert secrets_in(view, state) == {
+        "jfk",
+        "jfk.agent",
+        "jfk.engine",
+        "jfk.device",
+        "jfk.gateway",
+        "jfk.leaf",
+    }
     assert list(view.sites) == ["jfk"]
     assert MeshState.model_validate_json(view.to_text()) == view
 

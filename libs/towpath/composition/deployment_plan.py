@@ -2,8 +2,8 @@
 
 A plan is a list of operations. Each has a task type, `deploy`, `update` or `uninstall`. Four relations say
 what it concerns: an operation *runs on* a resource, *executes* an operator, *reads from* data streams and
-*writes to* one. This notation is Towpath's own, for jobs at sites. `towpath.plans` reads the thesis's template,
-and plans for devices. In JSON:
+*writes to* one. This notation is Towpath's own, for jobs at sites. `towpath.plans` reads the thesis's
+template, and plans for devices. In JSON:
 
     {
       "plan": "delays",

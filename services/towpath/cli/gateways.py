@@ -88,7 +88,10 @@ def simulate(
         bool, typer.Option("--inside", help="Run applications in the gateways' processes, not apart.")
     ] = False,
 ) -> None:
-    """Run many gateways, for measurements: `pi-001` and so on, each with its own session and directory."""
+    """Run many gateways, for measurements: `pi-001` and so on, each with its own session and directory.
+
+    Example: `towpath gateway simulate --config pi01/gateway.yaml --count 20`
+    """
     options = ["--count", str(count), "--per-process", str(per_process), *(["--inside"] if inside else [])]
     _become("towpath.gateway.simulation", "--config", str(config), *options)
 
@@ -99,7 +102,10 @@ def pack(
     into: Annotated[Path, typer.Option(help="Directory for the package.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Check a directory, pack it, and print the body of the request that installs it."""
+    """Check a directory, pack it, and print the body of the request that installs it.
+
+    Example: `towpath gateway pack examples/gateways/average-temperature`
+    """
     try:
         manifest, path, digest = packed(directory, into)
     except Refusal as refusal:
@@ -122,7 +128,10 @@ def list_gateways(
     account: Account = "towpath",
     as_json: AsJson = False,
 ) -> None:
-    """List the gateways that a broker knows, and tell which are online."""
+    """List the gateways that a broker knows, and tell which are online.
+
+    Example: `towpath gateway list --site jfk`
+    """
 
     async def find() -> dict[str, bool]:
         address = await _address(context, site, broker, user, password_file)

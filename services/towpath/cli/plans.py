@@ -18,7 +18,7 @@ from towpath.plans.check import check as checked
 from towpath.plans.documents import ReadPlan, read_catalogue, read_plan
 from towpath.plans.order import listed
 
-app = typer.Typer(help="Deploy operations on many devices by a plan.")
+app = typer.Typer(help="Check what a plan would put on many devices.")
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="A deployment plan, in YAML or JSON.")]
 Catalogue = Annotated[
@@ -31,7 +31,7 @@ PlanAs = Annotated[
 
 @app.callback()
 def plans() -> None:
-    """Deploy operations on many devices by a plan."""
+    """Check what a plan would put on many devices."""
 
 
 @app.command()
