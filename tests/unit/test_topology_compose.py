@@ -152,7 +152,14 @@ def test_secrets_when_made_then_no_container_has_those_of_another(mesh: MeshStat
         for name, text in secrets.items()
     }
     assert own["jfk"] == {"jfk", "jfk.agent", "jfk.engine", "jfk.device", "jfk.gateway", "jfk.leaf"}
-    assert own["cloud"] == {"cloud", "cloud.agent", "cloud.engine", "cloud.device", "cloud.leaf"}
+    assert own["cloud"] == {
+        "cloud",
+        "cloud.agent",
+        "cloud.engine",
+        "cloud.device",
+        "cloud.gateway",
+        "cloud.leaf",
+    }
     assert own["coordinator"] == {"coordinator", "hub.coordinator"}
     assert own["redis"] == set()  # It knows digests.
     assert not any(user.endswith((".engine", ".device")) for user in own["hub"])
