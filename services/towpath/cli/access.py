@@ -68,5 +68,5 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
         if site.gateway is not None and site.spec.broker.host is None:
-            rows.append((f"gateways at {name}", address, site.gateway.user, site.gateway.password))
+            rows.append((f"gateways of {name}", address, site.gateway.user, site.gateway.password))
     return rows

@@ -82,7 +82,9 @@ async def _supervise(config: Path, count: int, per_process: int, inside: bool) -
             await asyncio.wait({stopping, *ended}, return_when=asyncio.FIRST_COMPLETED)
         failed = not stop.is_set()
         if failed:
-            print("towpath gateway: a process of simulated gateways has ended", file=sys.stderr)
+            codes = [process.returncode for process in processes if process.returncode is not None]
+            told = f"a process of simulated gateways has ended with code {codes[0] if codes else 'unknown'}"
+            print(f"towpath gateway: {told}", file=sys.stderr)
         await _terminate(processes)
         await tasks.end([stopping, online, *ended])
         return int(failed)
