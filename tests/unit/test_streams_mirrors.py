@@ -14,6 +14,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.site import Retention
+from towpath.streams import mirrors
 from towpath.streams.streams import SiteStreams
 
 INPUT = ResolvedInput(name="jfk/a", site="jfk", stream="OUT_a", subject=None, from_device=False)
@@ -26,6 +27,8 @@ class Server:
     def __init__(self, begins: int | None = None, origin: int | None = 1) -> None:
         self.streams: dict[str, StreamConfig] = {}
         self.origin = origin
+        self.mirror: dict[str, Any] = {}
+        """The mirror as the server describes it."""
         if begins is not None:
             mirror = StreamSource(name="OUT_a", opt_start_seq=begins)
             self.streams[MIRROR] = StreamConfig(name=MIRROR, mirror=mirror)
@@ -49,6 +52,8 @@ class Server:
         del self.streams[name]
 
     async def request(self, subject: str, body: bytes, timeout: float) -> SimpleNamespace:
+        if MIRROR in subject:
+            return SimpleNamespace(data=json.dumps(self.mirror).encode())
         if self.origin is None:
             raise TimeoutError
         state = {"messages": 1, "first_seq": self.origin, "last_seq": 9_000}
@@ -110,3 +115,55 @@ async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_
     await asyncio.gather(site.mirrors.reach_back(INPUT, first), site.mirrors.reach_back(INPUT, second))
 
     assert server.begins() in (None, 1)
+
+
+def mirrored(event_bytes: int, active: int = -1) -> dict[str, Any]:
+    """Return the description of a mirror of the serials 1 to 8,000. `active`: nanoseconds since it was fed."""
+    state = {"messages": 8_000, "first_seq": 1, "last_seq": 8_000, "bytes": 8_000 * event_bytes}
+    return {"config": {"name": MIRROR}, "state": state, "mirror": {"active": active}}
+
+
+@pytest.fixture
+def same_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(mirrors, "is_another", no)
+
+
+@pytest.mark.usefixtures("same_events")
+async def test_mirror_when_it_was_not_fed_at_two_looks_then_begins_again_where_its_readers_are() -> None:
+    server = Server(begins=1)
+    server.mirror = mirrored(150)
+    copies = SiteStreams(cast(Any, server), "lga", Retention()).mirrors
+
+    assert not await copies.renew(INPUT, 7_900)
+    assert await copies.renew(INPUT, 7_900)
+    assert server.begins() == 6_901, "readers look back by 1,000"
+    assert not await copies.renew(INPUT, 7_900), "the new one has its time"
+
+
+@pytest.mark.usefixtures("same_events")
+@pytest.mark.parametrize(("event_bytes", "active"), [(1_000, -1), (150, 1_000_000_000)], ids=["large", "fed"])
+async def test_mirror_when_it_is_fed_or_much_would_be_sent_again_then_stays(
+    event_bytes: int, active: int
+) -> None:
+    server = Server(begins=1)
+    server.mirror = mirrored(event_bytes, active)
+    copies = SiteStreams(cast(Any, server), "lga", Retention()).mirrors
+
+    assert not any([await copies.renew(INPUT, 0) for _ in range(3)])
+
+
+@pytest.mark.usefixtures("same_events")
+async def test_mirror_when_its_origin_was_out_of_reach_at_the_last_look_then_is_made_again_at_the_next() -> (
+    None
+):
+    server = Server(begins=1, origin=None)
+    server.mirror = mirrored(150)
+    copies = SiteStreams(cast(Any, server), "lga", Retention()).mirrors
+
+    with pytest.raises(TowpathError):
+        await copies.renew(INPUT, 7_900)
+    server.origin = 1
+    assert await copies.renew(INPUT, 7_900)
