@@ -118,7 +118,7 @@ async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_
 
 
 def mirrored(event_bytes: int, active: int = -1) -> dict[str, Any]:
-    """Return the description of a mirror of the serials 1 to 8,000. `active`: nanoseconds since it was fed."""
+    """Return the description of a mirror of 8,000 events. `active`: nanoseconds since it was fed."""
     state = {"messages": 8_000, "first_seq": 1, "last_seq": 8_000, "bytes": 8_000 * event_bytes}
     return {"config": {"name": MIRROR}, "state": state, "mirror": {"active": active}}
 
