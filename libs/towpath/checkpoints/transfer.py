@@ -136,7 +136,7 @@ async def send(
     `rest` times as long as they worked for it, because jobs that run meanwhile want processors and disks,
     too.
 
-    Raises `TowpathError` (deadline) when the target takes nothing for `within_s` seconds.
+    Raises `TowpathError` (failed) when the target takes nothing for `within_s` seconds.
     """
     with shipping(operation, job) as span:
         sender = _Sender(redis, transfer_key(operation), generation, within_s, Pace(rest))
@@ -256,7 +256,8 @@ class _Sender:
             if now != before:
                 self._alive()
                 before = now
-            self._check_deadline("the target does not take the state")
+            # Not `deadline`, which would be asked again: a target that lost its disk will never take it.
+            self._check_deadline("the target does not take the state", ErrorCode.FAILED)
             await asyncio.sleep(POLL_S)
 
     async def _surely(self, attempt: Callable[[], Any]) -> Any:
@@ -268,6 +269,6 @@ class _Sender:
                 self._check_deadline(f"the state store is away: {error}")
                 await asyncio.sleep(RECONNECT_PAUSE_S)
 
-    def _check_deadline(self, what: str) -> None:
+    def _check_deadline(self, what: str, code: ErrorCode = ErrorCode.DEADLINE) -> None:
         if asyncio.get_running_loop().time() > self.end:
-            raise TowpathError(ErrorCode.DEADLINE, what, field="state_store", value=self.key)
+            raise TowpathError(code, what, field="state_store", value=self.key)

@@ -54,8 +54,10 @@ START_S = 45.0
 REST_WHILE_RUNNING = 1.0
 """Rest per time of sending while the job runs. Results wait for a sender, so it works half of the time."""
 
-TRANSFER_S = 30.0
-"""Time without progress at the target after which the source gives up. It may then be told to resume."""
+PAUSED_S, RUNNING_S = 20.0, 120.0
+"""Time without progress at the target after which the source gives up, while its job is paused, and while it
+runs on. The agent of a target that was killed is back in 13 s; one that lost its disks takes no state any
+more, and a paused job must not wait for it. A running one may wait for a link."""
 
 RECEIVED_S = 10.0
 """Time for the target to write the last chunk after the source has seen it taken."""
@@ -176,16 +178,17 @@ class Roles:
         self, command: PauseTransfer | ShipCheckpoint, checkpoint: Path, have: dict[str, str]
     ) -> Sent:
         """Send the state that the target lacks."""
+        runs_on = isinstance(command, ShipCheckpoint)
         return await send(
             self.redis,
             command.operation,
             checkpoint,
             have,
             generation=new_identifier(),
-            within_s=TRANSFER_S,
+            within_s=RUNNING_S if runs_on else PAUSED_S,
             files_of=self.jobs.store.checkpoints.inventory,
             job=command.job,
-            rest=REST_WHILE_RUNNING if isinstance(command, ShipCheckpoint) else 0.0,
+            rest=REST_WHILE_RUNNING if runs_on else 0.0,
         )
 
     async def _unless_called_off(self, job: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
