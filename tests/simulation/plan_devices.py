@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.plans.devices import Answer, Code, DeviceOffline, Verb
+from towpath.contracts.gateway import Code
+from towpath.plans.devices import Answer, DeviceOffline, Verb
 
 FATES = ("deliver", "lose request", "lose answer", "slow answer", "repeat", "late", "repeat late")
 """Fates of a request. One that is late arrives when its sender has given up."""
@@ -58,7 +59,7 @@ class SimulatedDevice:
                 self.packages[body["name"]] = body["version"]
             case ["packages", "uninstall"]:
                 if self.packages.pop(body["name"], None) is None:
-                    return Answer(code=Code.UNKNOWN)
+                    return Answer(code=Code.NOT_FOUND)
                 self.configurations.pop(application, None)
             case ["configurations", _]:
                 self.configurations[application] = dict(body["properties"])

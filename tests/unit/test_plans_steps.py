@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from towpath.contracts.gateway import Code
 from towpath.contracts.plan import DeployableOperation, Package, Rollout, TaskKind
 from towpath.contracts.plan_rollout import PlanVersion
-from towpath.plans.devices import Answer, Code, Verb
+from towpath.plans.devices import Answer, Verb
 from towpath.plans.records import DeviceRecord, Installed, StepTask
 from towpath.plans.steps import answered, open_steps, request_of, wanted_by_device
 
@@ -127,7 +128,7 @@ def test_answer_when_not_now_then_the_step_stays_pending() -> None:
     assert (later.pending, later.not_now) == (record.pending, True)
 
 
-@pytest.mark.parametrize("code", [Code.BAD_REQUEST, Code.UNKNOWN, Code.CONFLICT, Code.FAILED])
+@pytest.mark.parametrize("code", [Code.BAD_REQUEST, Code.NOT_FOUND, Code.CONFLICT, Code.FAILED])
 def test_answer_when_it_refuses_then_the_failure_says_what_and_why(code: int) -> None:
     record = pending()
     assert record.pending is not None
@@ -147,7 +148,7 @@ def test_answer_when_what_goes_is_not_there_then_it_counts_as_gone() -> None:
     (stop,) = steps(RUNNING, version())
     record = DeviceRecord(device="pi-1", applications={"average": RUNNING}, pending=stop)
 
-    after = answered(record, stop.request_id, Answer(code=Code.UNKNOWN))
+    after = answered(record, stop.request_id, Answer(code=Code.NOT_FOUND))
 
     assert after.failure is None
     assert after.applications["average"].started is False

@@ -45,14 +45,14 @@ class Input(Model):
     @field_validator("identity")
     @classmethod
     def _of_devices(cls, identity: list[str], others: ValidationInfo) -> list[str]:
-        if identity and not others.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX):
+        if identity and _reads_results(others):
             raise ValueError(f"only events of devices repeat: topics under {DEVICE_PREFIX}")
         return identity
 
     @field_validator("format")
     @classmethod
     def _written_by_devices(cls, form: EventFormat | None, others: ValidationInfo) -> EventFormat | None:
-        if form is not None and not others.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX):
+        if form is not None and _reads_results(others):
             raise ValueError(f"results of jobs have one form: give a format to topics under {DEVICE_PREFIX}")
         return form
 
@@ -65,6 +65,11 @@ class Input(Model):
     def from_device(self) -> bool:
         """True if devices, not jobs, publish here."""
         return self.topic.startswith(DEVICE_PREFIX)
+
+
+def _reads_results(fields: ValidationInfo) -> bool:
+    """Tell if an input's topic, if it is valid, is that of a job and not of devices."""
+    return not fields.data.get("topic", DEVICE_PREFIX).startswith(DEVICE_PREFIX)
 
 
 class Output(Model):

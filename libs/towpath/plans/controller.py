@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.gateway import Code
 from towpath.contracts.message import new_identifier, now
 from towpath.contracts.plan import DeployableOperation, Rollout
 from towpath.contracts.plan_rollout import (
@@ -26,7 +27,7 @@ from towpath.contracts.plan_rollout import (
     RolloutView,
     VersionKind,
 )
-from towpath.plans.devices import Answer, Code, DeviceOffline, Devices
+from towpath.plans.devices import Answer, DeviceOffline, Devices
 from towpath.plans.fleet import Fleet, advance
 from towpath.plans.records import DeviceRecord, PlanRecord, Step
 from towpath.plans.steps import answered, request_of

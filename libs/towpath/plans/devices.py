@@ -5,6 +5,9 @@ Resources are those of the thesis (section 3.6):
 - `EXEC packages/install` with `name`, `version`, `url`, `sha256` and `signature`;
 - `EXEC packages/uninstall`, `applications/start` and `applications/stop` with `name`;
 - `PUT configurations/<application>` with `properties`, `GET packages`, `GET configurations/<application>`.
+
+Answers have the codes of gateways. A device that says 202 works on it: the same request, asked again, returns
+the outcome.
 """
 
 from __future__ import annotations
@@ -22,20 +25,6 @@ class Verb(StrEnum):
     GET = "GET"
     PUT = "PUT"
     EXEC = "EXEC"
-
-
-class Code:
-    """Codes of answers. All that are not here, and are 400 or more, say that the request failed."""
-
-    OK = 200
-    ACCEPTED = 202
-    """The device works on it. The same request, asked again, returns the outcome."""
-    BAD_REQUEST = 400
-    UNKNOWN = 404
-    CONFLICT = 409
-    NOT_NOW = 423
-    """The device is not ready, for example because it moves. Nothing was done; ask again later."""
-    FAILED = 500
 
 
 class Answer(Model):

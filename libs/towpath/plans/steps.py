@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from towpath.contracts.gateway import Code
 from towpath.contracts.plan import DeployableOperation, Package, TaskKind
 from towpath.contracts.plan_rollout import PlanVersion
-from towpath.plans.devices import Answer, Code, Verb
+from towpath.plans.devices import Answer, Verb
 from towpath.plans.records import DeviceFailure, DeviceRecord, Installed, Step, StepTask
 
 Wanted = Mapping[str, DeployableOperation]
@@ -142,7 +143,7 @@ def answered(record: DeviceRecord, request_id: str, answer: Answer) -> DeviceRec
 
 def _is_gone(step: Step, answer: Answer) -> bool:
     """True if the device does not have what it was asked to take away."""
-    return answer.code == Code.UNKNOWN and step.task in (StepTask.STOP, StepTask.UNINSTALL)
+    return answer.code == Code.NOT_FOUND and step.task in (StepTask.STOP, StepTask.UNINSTALL)
 
 
 def _after(step: Step, applications: Mapping[str, Installed]) -> dict[str, Installed]:

@@ -28,7 +28,8 @@ class EventDecoder(ABC):
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self._to_json = None if reading.form is None else to_json(reading.form)
+        self.to_json: ToJson | None = None if reading.form is None else to_json(reading.form)
+        """Reads an event of another form than JSON; None where events are JSON."""
         self._names = [SERIAL, INPUT, STORED_AT, *reading.columns(), REASON, TEXT]
 
     @abstractmethod
@@ -49,10 +50,10 @@ class EventDecoder(ABC):
 
         `known` has the reasons of those that are rejected in any case, by their place among `events`.
         """
-        if self._to_json is None:
+        if self.to_json is None:
             texts, reasons = _texts(events)
         else:
-            events, unread = _read(events, self._to_json)
+            events, unread = _read(events, self.to_json)
             texts, reasons = _texts(events)
             reasons = {**reasons, **unread}
         reasons |= known

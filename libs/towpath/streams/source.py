@@ -25,7 +25,6 @@ from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, 
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.decoding import EventDecoder, decoder_of
 from towpath.streams.failures import EventsLost, EventsRenumbered
-from towpath.streams.formats import ToJson, to_json
 from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
 from towpath.streams.lost_events import LostEvents
 from towpath.streams.pacing import Pace, pace_of
@@ -196,12 +195,7 @@ class EventReader:
 
     def _repeats(self) -> Repeats:
         """Return what is remembered of the events read so far."""
-        return repeats_of(self.run, self.identity, self.repeats_within, self._to_json)
-
-    @property
-    def _to_json(self) -> ToJson:
-        """The function that reads an event as JSON. Not kept, because the reader travels to workers."""
-        return bytes if self.reading.form is None else to_json(self.reading.form)
+        return repeats_of(self.run, self.identity, self.repeats_within, self.decoder.to_json or bytes)
 
     def _still_kept(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
         """Yield the events of a range, as far as they are kept. The oldest may expire meanwhile."""
@@ -236,7 +230,7 @@ class RangeReader(EventReader, DataSourceReader):
 
     def _repeats(self) -> Repeats:
         """Remember nothing beyond this range: no other follows it."""
-        return Repeats(self.identity, self.repeats_within, self._to_json)
+        return Repeats(self.identity, self.repeats_within, self.decoder.to_json or bytes)
 
 
 class StreamReader(EventReader, DataSourceStreamReader):

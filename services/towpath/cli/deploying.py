@@ -17,6 +17,9 @@ from towpath.contracts.commands import DeployJob, RemoveJob, ResumeFrom, UpdateJ
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="File with one job or several.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
 Wait = Annotated[bool, typer.Option(help="Wait until it is done, or only until it is durably accepted.")]
+DropState = Annotated[
+    bool, typer.Option("--drop-state", help="Start with empty state where the old one does not fit.")
+]
 Within = Annotated[float, typer.Option("--within", min=1, help="Seconds to wait for the outcome.")]
 
 
@@ -38,9 +41,7 @@ def deploy(
 def update(
     context: typer.Context,
     spec: SpecFile,
-    drop_state: Annotated[
-        bool, typer.Option("--drop-state", help="Start with empty state where the old one does not fit.")
-    ] = False,
+    drop_state: DropState = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ import typer
 
 from towpath.cli.changes import DEFAULT_DEADLINE_S, Change, carry_out
 from towpath.cli.connection import ask
-from towpath.cli.deploying import Wait, Within
+from towpath.cli.deploying import DropState, Wait, Within
 from towpath.cli.output import print_json, print_table
 from towpath.cli.pipeline_files import telling, text_of
 from towpath.cli.settings import AsJson, home_of
@@ -29,9 +29,7 @@ ModelFiles = Annotated[list[Path], typer.Argument(metavar="MODEL.yaml…", help=
 def apply(
     context: typer.Context,
     files: ModelFiles,
-    drop_state: Annotated[
-        bool, typer.Option("--drop-state", help="Start with empty state where the old one does not fit.")
-    ] = False,
+    drop_state: DropState = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,

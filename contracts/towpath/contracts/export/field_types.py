@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from towpath.contracts.operators import Operator
 
-_OPERATORS = {operator.__name__ for operator in get_args(get_args(Operator)[0])}
+OPERATORS: tuple[type[BaseModel], ...] = get_args(get_args(Operator)[0])
+_WITH_HEADING = {operator.__name__ for operator in OPERATORS}
 """Models that have a heading of their own: `Operator <kind>`."""
 
 LIMITS = {
@@ -59,7 +60,7 @@ def _reference(name: str, schema: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in target["enum"])
     kind = target.get("properties", {}).get("kind", {})
     if "const" in kind:
-        place = f"operator-{kind['const']}" if name in _OPERATORS else name.lower()
+        place = f"operator-{kind['const']}" if name in _WITH_HEADING else name.lower()
         return f"[`{kind['const']}`](#{place})"
     return f"[{name}](#{name.lower()})"
 

@@ -8,7 +8,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -17,7 +17,7 @@ from towpath.contracts.data_model import DataModel
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS_STREAM
-from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
+from towpath.contracts.export.field_types import OPERATORS, cell, default_of, named_types, type_of
 from towpath.contracts.fault_commands import FAULT_COMMANDS, RULE_COMMANDS, RuleEnd
 from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.job import JobSpec, JobState
@@ -27,7 +27,7 @@ from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS, Aggregation
 from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind, MetricKind
 from towpath.contracts.monitor import MONITOR_COMMANDS
-from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
+from towpath.contracts.operators import AggregateFunction, WindowShape
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
 from towpath.contracts.prediction import PredictOutput, RollingFunction, Side, Unit
@@ -86,8 +86,6 @@ SPECIFICATIONS: tuple[type[BaseModel], ...] = (
     Result,
     Rejected,
 )
-
-OPERATORS: tuple[type[BaseModel], ...] = get_args(get_args(Operator)[0])
 
 
 def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Message]]) -> str:
