@@ -83,7 +83,7 @@ def test_body_when_a_field_is_missing_then_says_which_are_allowed() -> None:
         control.body_as({"name": "a", "version": "1"}, InstallPackage)
     (problem,) = refused.value.problems
     assert "url" in problem.message
-    assert str(problem.allowed).startswith("name, version, url, sha256; optional: signature")
+    assert str(problem.allowed).startswith("name, url, sha256; optional: version, signature")
 
 
 def test_topics_when_told_apart_then_each_has_one_kind() -> None:

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from towpath.contracts.gateway import Code, InstallPackage
@@ -83,9 +84,15 @@ def wanted(tmp_path: Path) -> Callable[..., InstallPackage]:
         source.mkdir(exist_ok=True)
         (source / "manifest.json").write_text(json.dumps(manifest(version, **changes)))
         read, path, digest = pack(source, tmp_path)
-        return InstallPackage(read.name, read.version, path.as_uri(), digest)
+        return InstallPackage(read.name, path.as_uri(), digest, read.version)
 
     return packed
+
+
+OPERATORS = [
+    {"operator": "sample", "every": "$every"},
+    {"operator": "map", "constants": {"offset": "$offset"}},
+]
 
 
 def shelf_at(tmp_path: Path, **limits: object) -> PackageShelf:
@@ -99,6 +106,7 @@ def ignore(_: int) -> None:
 def install(shelf: PackageShelf, package: InstallPackage) -> None:
     shelf.fetch(package, ignore)
     shelf.install(package)
+    shelf.settle(package.name)
 
 
 def test_package_when_installed_then_is_there_after_a_restart(
@@ -121,6 +129,58 @@ def test_package_when_a_new_version_is_installed_then_keeps_properties_and_drops
     install(shelf, wanted("2"))
     assert (shelf.record("thin").manifest.version, shelf.record("thin").properties) == ("2", {"every": 7})
     assert len([*(tmp_path / "gateway/packages/thin").iterdir()]) == 1
+
+
+def test_new_version_when_it_does_not_start_then_the_former_one_comes_back_also_after_a_kill(
+    tmp_path: Path, wanted: Callable[..., InstallPackage]
+) -> None:
+    shelf = shelf_at(tmp_path)
+    install(shelf, wanted("1"))
+    shelf.configure("thin", {"every": 7})
+    shelf.fetch(wanted("2"), ignore)
+    shelf.install(wanted("2"))
+
+    again = shelf_at(tmp_path)
+    assert again.record("thin").manifest.version == "2"
+    again.undo("thin")
+
+    found = shelf_at(tmp_path)
+    assert (found.record("thin").manifest.version, found.record("thin").properties) == ("1", {"every": 7})
+    assert (found.directory("thin") / "manifest.json").exists()
+    assert len([*(tmp_path / "gateway/packages/thin").iterdir()]) == 1
+
+
+def test_first_version_when_it_does_not_start_then_nothing_is_installed(
+    tmp_path: Path, wanted: Callable[..., InstallPackage]
+) -> None:
+    shelf = shelf_at(tmp_path)
+    shelf.fetch(wanted("1"), ignore)
+    shelf.install(wanted("1"))
+
+    assert shelf.undo("thin") is None
+
+    assert shelf.installed == {}
+
+
+def test_package_when_installed_under_another_name_then_both_are_there(
+    tmp_path: Path, wanted: Callable[..., InstallPackage]
+) -> None:
+    shelf = shelf_at(tmp_path)
+    install(shelf, wanted())
+    install(shelf, msgspec.structs.replace(wanted(), name="thinner", properties={"every": 9}))
+    assert {name: each.properties["every"] for name, each in shelf.installed.items()} == {
+        "thin": 2,
+        "thinner": 9,
+    }
+
+
+def test_properties_when_they_are_replaced_then_others_have_the_manifests_values(
+    tmp_path: Path, wanted: Callable[..., InstallPackage]
+) -> None:
+    shelf = shelf_at(tmp_path)
+    install(shelf, wanted(properties={"every": 2, "offset": 0}, operators=OPERATORS))
+    shelf.configure("thin", {"offset": 5})
+    assert shelf.configure("thin", {"every": 3}, replace=True).properties == {"every": 3, "offset": 0}
 
 
 def test_package_when_killed_between_fetching_and_installing_then_nothing_is_left_over(
@@ -163,7 +223,6 @@ def test_version_when_it_is_installed_with_another_content_then_conflicts(
         ("url", "ftp://here/x.zip", 400, "no such kind of address"),
         ("url", "file:///nowhere/x.zip", 500, "cannot be downloaded"),
         ("version", "9", 400, "the manifest says otherwise"),
-        ("name", "thick", 400, "the manifest says otherwise"),
         ("properties", {"each": 1}, 400, "no such property"),
     ],
 )
@@ -200,7 +259,7 @@ def test_archive_when_it_is_too_large_then_its_download_ends(tmp_path: Path) -> 
     path = tmp_path / "big.zip"
     path.write_bytes(b"0" * 3_000_000)
     with pytest.raises(Refusal, match="too large"):
-        shelf_at(tmp_path, max_mb=1).fetch(InstallPackage("a", "1", path.as_uri(), digest_of(path)), ignore)
+        shelf_at(tmp_path, max_mb=1).fetch(InstallPackage("a", path.as_uri(), digest_of(path), "1"), ignore)
 
 
 @pytest.mark.parametrize("content", [b"no zip", b""])
@@ -208,7 +267,7 @@ def test_archive_when_it_is_no_zip_then_is_refused(tmp_path: Path, content: byte
     path = tmp_path / "x.zip"
     path.write_bytes(content)
     with pytest.raises(Refusal, match="cannot be unpacked"):
-        shelf_at(tmp_path).fetch(InstallPackage("a", "1", path.as_uri(), digest_of(path)), ignore)
+        shelf_at(tmp_path).fetch(InstallPackage("a", path.as_uri(), digest_of(path), "1"), ignore)
 
 
 def archive(tmp_path: Path, files: dict[str, str]) -> InstallPackage:
@@ -216,7 +275,7 @@ def archive(tmp_path: Path, files: dict[str, str]) -> InstallPackage:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in files.items():
             made.writestr(name, content)
-    return InstallPackage("thin", "1", path.as_uri(), digest_of(path))
+    return InstallPackage("thin", path.as_uri(), digest_of(path), "1")
 
 
 def test_package_when_the_gateway_has_a_key_then_only_a_signed_one_is_installed(
@@ -226,7 +285,7 @@ def test_package_when_the_gateway_has_a_key_then_only_a_signed_one_is_installed(
     shelf = shelf_at(tmp_path, public_key=key)
     package = wanted()
     for signature in (None, "", "!", base64.b64encode(bytes(64)).decode()):
-        signed = InstallPackage(package.name, package.version, package.url, package.sha256, signature)
+        signed = InstallPackage(package.name, package.url, package.sha256, package.version, signature)
         with pytest.raises(Refusal):
             shelf.fetch(signed, ignore)
 
@@ -255,5 +314,5 @@ def test_package_when_openssl_signed_it_then_is_installed(
     signature = openssl("pkeyutl", "-sign", "-inkey", key, "-rawin", "-in", archive)
     shelf = shelf_at(tmp_path, public_key=base64.b64encode(public).decode())
     encoded = base64.b64encode(signature).decode()
-    install(shelf, InstallPackage(package.name, package.version, package.url, package.sha256, encoded))
+    install(shelf, InstallPackage(package.name, package.url, package.sha256, package.version, encoded))
     assert shelf.installed["thin"].manifest.version == "1"

@@ -102,15 +102,19 @@ class InstallPackage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of EXEC `packages/install`."""
 
     name: str
-    version: str
+    """Name of the application on this gateway. Its package's manifest may have another."""
     url: str
     """Address of the archive: `http`, `https` or `file`."""
     sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
     """Digest of the archive, 64 hexadecimal digits."""
+    version: str | None = None
+    """Version that the manifest must have."""
     signature: str | None = None
     """Ed25519 signature of the archive, in base64. Needed if the gateway has a public key."""
     properties: dict[str, Any] = {}
     """Values of the application's properties, where they differ from those of its manifest."""
+    replace: bool = False
+    """Give properties that are not named the manifest's values. Else they stay as they were."""
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -123,6 +127,8 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of PUT `configurations/<application>`: the properties that change."""
 
     properties: dict[str, Any]
+    replace: bool = False
+    """Give properties that are not named the manifest's values."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,7 +152,7 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of `manifest.json` in a package. A package is one application, of the same name."""
+    """Content of `manifest.json` in a package. A package is one application."""
 
     name: str
     version: str

@@ -1,7 +1,7 @@
 """The packages installed on a gateway. A package is installed whole or not at all, also under kills.
 
     downloads/<sha256>             archives on their way
-    packages/<name>/<sha256>/      unpacked archives
+    packages/<name>/<sha256>/      unpacked archives; the former one stays until the new one has started
     installed/<name>.json          the record of what is installed: replacing it is the moment of installing
 
 Whatever no record names is left over from a killed attempt, and goes at the next start.
@@ -39,6 +39,10 @@ class Installed(msgspec.Struct, frozen=True):
     """Present values of all properties."""
     started: bool = True
     """False if the application was stopped on purpose: it stays so after a restart."""
+    settled: bool = True
+    """False until the application has started once: `undo` then goes back to `former`."""
+    former: Installed | None = None
+    """What was installed before. None: nothing was, or it is settled that it does not come back."""
 
 
 class PackageLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,12 +78,17 @@ class PackageShelf:
         for scratch in self._records.glob(".*.tmp"):
             scratch.unlink()
         for package in self._packages.iterdir():
-            installed = self._installed.get(package.name)
-            for directory in package.iterdir():
-                if installed is None or directory.name != installed.sha256:
-                    shutil.rmtree(directory)
-            if installed is None:
-                package.rmdir()
+            self._tidy(package.name)
+
+    def _tidy(self, name: str) -> None:
+        """Delete the unpacked archives of an application that its record does not name."""
+        record, place = self._installed.get(name), self._packages / name
+        named = {each.sha256 for each in (record, record and record.former) if each}
+        for directory in [*place.iterdir()] if place.exists() else []:
+            if directory.name not in named:
+                shutil.rmtree(directory)
+        if record is None and place.exists():
+            place.rmdir()
 
     @property
     def installed(self) -> dict[str, Installed]:
@@ -99,14 +108,14 @@ class PackageShelf:
     def is_installed(self, wanted: InstallPackage) -> bool:
         """True if exactly this archive is installed. Raises `Refusal` (409) for another of that version."""
         found = self._installed.get(wanted.name)
-        if found is None or found.manifest.version != wanted.version:
+        if found is None:
             return False
-        if found.sha256 != wanted.sha256:
+        if found.sha256 != wanted.sha256 and found.manifest.version == wanted.version:
             problem = Problem(
                 "this version is installed with another content", "sha256", wanted.sha256, found.sha256
             )
             raise Refusal(Code.CONFLICT, problem)
-        return True
+        return found.sha256 == wanted.sha256
 
     def fetch(self, wanted: InstallPackage, progress: Progress) -> Path:
         """Download, verify and unpack a package. Return its directory. Raises `Refusal`. Blocks long."""
@@ -131,29 +140,53 @@ class PackageShelf:
             sync_tree(scratch)
             scratch.rename(target)
             sync_directory(target.parent)
+        except BaseException:
+            self._tidy(wanted.name)
+            raise
         finally:
             archive.unlink(missing_ok=True)
         return target
 
     def install(self, wanted: InstallPackage) -> Installed:
-        """Make a fetched package the installed one. The former one's properties stay as far as they fit."""
+        """Make a fetched package the installed one, until `settle` or `undo`.
+
+        The former one's properties stay as far as they fit, unless the request replaces them.
+        """
         manifest = read_manifest((self._packages / wanted.name / wanted.sha256 / MANIFEST).read_bytes())
         former = self._installed.get(wanted.name)
         try:
-            kept = with_properties(manifest, former.properties if former else {}, {})
+            stay = former is not None and not wanted.replace
+            kept = with_properties(manifest, former.properties if former and stay else {}, {})
         except Refusal:  # Values of the former version that this one cannot use.
             kept = {}
         properties = with_properties(manifest, kept, wanted.properties)
-        self._keep(wanted.name, Installed(manifest, wanted.sha256, properties))
-        for other in (self._packages / wanted.name).iterdir():
-            if other.name != wanted.sha256:
-                shutil.rmtree(other)
-        return self._installed[wanted.name]
+        manifest = msgspec.structs.replace(manifest, name=wanted.name)
+        before = former if former is None or former.settled else former.former
+        record = Installed(manifest, wanted.sha256, properties, settled=False, former=before)
+        return self._keep(wanted.name, record)
 
-    def configure(self, name: str, changes: dict[str, Any]) -> Installed:
+    def settle(self, name: str) -> Installed:
+        """Note that an application has started: it does not go back any more. Return the record before."""
+        record = self.record(name)
+        if not record.settled:
+            self._keep(name, msgspec.structs.replace(record, settled=True, former=None))
+            self._tidy(name)
+        return record
+
+    def undo(self, name: str) -> Installed | None:
+        """Go back to what was installed before. Return it; None if there was nothing: then call `clear`."""
+        former = self.record(name).former
+        if former is None:
+            self.uninstall(name)
+            return None
+        self._keep(name, former)
+        self._tidy(name)
+        return former
+
+    def configure(self, name: str, changes: dict[str, Any], *, replace: bool = False) -> Installed:
         """Change properties. Raises `Refusal` with all that is wrong, and then changes none."""
         record = self.record(name)
-        properties = with_properties(record.manifest, record.properties, changes)
+        properties = with_properties(record.manifest, {} if replace else record.properties, changes)
         return self._keep(name, msgspec.structs.replace(record, properties=properties))
 
     def set_started(self, name: str, started: bool) -> Installed:
@@ -168,7 +201,7 @@ class PackageShelf:
 
     def clear(self, name: str) -> None:
         """Delete the files of a package that is not installed any more."""
-        shutil.rmtree(self._packages / name, ignore_errors=True)
+        self._tidy(name)
 
     def _keep(self, name: str, record: Installed) -> Installed:
         write_atomically(self._records / f"{name}.json", msgspec.json.encode(record))
@@ -197,16 +230,9 @@ class PackageShelf:
         except OSError as error:
             raise Refusal.bad(f"the archive has no {MANIFEST}", field="url", value=wanted.url) from error
         manifest = read_manifest(content)
-        problems = [
-            Problem("the manifest says otherwise", field, given, found)
-            for field, given, found in (
-                ("name", wanted.name, manifest.name),
-                ("version", wanted.version, manifest.version),
-            )
-            if given != found
-        ]
-        if problems:
-            raise Refusal(Code.BAD_REQUEST, *problems)
+        if wanted.version not in (None, manifest.version):
+            problem = Problem("the manifest says otherwise", "version", wanted.version, manifest.version)
+            raise Refusal(Code.BAD_REQUEST, problem)
         with_properties(manifest, {}, wanted.properties)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,9 +72,12 @@ class Applications:
 
     async def forget(self, record: Installed) -> None:
         """Delete an application's state and its session at the broker."""
-        name = record.manifest.name
-        (self._states / f"{name}.json").unlink(missing_ok=True)
-        await self._input(name, record).forget()
+        (self._states / f"{record.manifest.name}.json").unlink(missing_ok=True)
+        await self.forget_input(record)
+
+    async def forget_input(self, record: Installed) -> None:
+        """Delete the session at the broker that an application had for the topics it read."""
+        await self._input(record.manifest.name, record).forget()
 
     async def configure(self, name: str, record: Installed) -> None:
         """Change the properties of an application, if it runs."""
@@ -100,4 +104,7 @@ class Applications:
 
     def _input(self, name: str, record: Installed) -> ApplicationInput:
         source = record.manifest.input
-        return ApplicationInput(self._brokers[source.broker], f"{self._prefix}-{name}", source.topics)
+        # Other topics are another session: the former one stays until the application runs with the new.
+        topics = hashlib.sha256("\0".join([source.broker, *source.topics]).encode()).hexdigest()[:8]
+        session = f"{self._prefix}-{name}-{topics}"
+        return ApplicationInput(self._brokers[source.broker], session, source.topics)

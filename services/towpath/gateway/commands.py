@@ -34,7 +34,7 @@ from towpath.contracts.gateway import (
 from towpath.gateway.applications import Applications
 from towpath.gateways import control
 from towpath.gateways.control import Address, body_as
-from towpath.gateways.package_shelf import PackageShelf
+from towpath.gateways.package_shelf import Installed, PackageShelf
 from towpath.gateways.refusal import Refusal
 from towpath.gateways.request_journal import Entry, RequestJournal
 
@@ -214,8 +214,8 @@ class Commands:
                 name = body_as(body, Named).name
                 return await self._for(name, self._set_started(name, resource.endswith("start")))
             case "CONF-V1", "PUT", _ if first == "configurations" and len(rest) == 1:
-                changes = body_as(body, Configuration).properties
-                return await self._for(rest[0], self._configure(rest[0], changes))
+                change = body_as(body, Configuration)
+                return await self._for(rest[0], self._configure(rest[0], change.properties, change.replace))
             case "CMD-V1", "EXEC", "hold" | "release":
                 self._hold.set(resource == "hold")
                 return Code.OK, {"hold": self._hold.is_set}
@@ -243,20 +243,46 @@ class Commands:
             await tasks.to_the_end(
                 asyncio.to_thread(self._shelf.fetch, wanted, lambda n: progress.report(n, self._stopping))
             )
-            former = self._shelf.installed.get(wanted.name)
             await self._applications.stop(wanted.name)
-            record = self._shelf.install(wanted)
-            if former is not None and former.manifest.input != record.manifest.input:
-                await self._applications.forget(former)
-        record = self._shelf.record(wanted.name)
-        if record.started:
-            trouble = await self._applications.start(wanted.name).settle()
+            try:
+                self._shelf.install(wanted)
+            except Refusal:
+                self._start_again(self._shelf.installed.get(wanted.name))
+                raise
+        elif wanted.properties or wanted.replace:
+            await self._configure(wanted.name, wanted.properties, wanted.replace)
+        await self._settle(wanted.name)
+        version = self._shelf.record(wanted.name).manifest.version
+        return Code.OK, {"name": wanted.name, "version": version, "sha256": wanted.sha256}
+
+    async def _settle(self, name: str) -> None:
+        """Start what is installed. Raises `Refusal` if it does not start; then all is as it was before."""
+        if self._shelf.record(name).started:
+            trouble = await self._applications.start(name).settle()
             if trouble is not None:
-                problem = Problem(
-                    f"installed, but the application does not start: {trouble}", "name", wanted.name
-                )
-                raise Refusal(Code.FAILED, problem)
-        return Code.OK, {"name": wanted.name, "version": wanted.version, "sha256": wanted.sha256}
+                await self._undo(name)
+                raise Refusal(Code.FAILED, Problem(f"the application does not start: {trouble}", "name", name))
+        record = self._shelf.settle(name)
+        if record.former is not None and record.former.manifest.input != record.manifest.input:
+            await self._applications.forget_input(record.former)
+
+    async def _undo(self, name: str) -> None:
+        """Go back to what was there before an installation, unless the application has started once."""
+        record = self._shelf.record(name)
+        if record.settled:
+            return
+        await self._applications.stop(name)
+        former = self._shelf.undo(name)
+        if former is None:
+            self._shelf.clear(name)
+            await self._applications.forget(record)
+        elif former.manifest.input != record.manifest.input:
+            await self._applications.forget_input(record)
+        self._start_again(former)
+
+    def _start_again(self, record: Installed | None) -> None:
+        if record is not None and record.started:
+            self._applications.start(record.manifest.name)
 
     def _notify(self, address: Address, entry: Entry, percent: int) -> None:
         request = entry.request
@@ -286,8 +312,8 @@ class Commands:
             raise Refusal(Code.FAILED, Problem(f"the application does not start: {trouble}", "name", name))
         return Code.OK, {"name": name, "started": started}
 
-    async def _configure(self, name: str, changes: dict[str, Any]) -> Outcome:
-        record = self._shelf.configure(name, changes)
+    async def _configure(self, name: str, changes: dict[str, Any], replace: bool) -> Outcome:
+        record = self._shelf.configure(name, changes, replace=replace)
         await self._applications.configure(name, record)
         return Code.OK, {"properties": record.properties}
 

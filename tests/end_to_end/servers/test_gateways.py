@@ -276,14 +276,22 @@ async def test_application_when_it_ends_again_and_again_then_is_reported_and_oth
         assert "MemoryError" in found["greedy"]["last_rejection"]
 
 
-async def test_package_when_its_code_does_not_load_then_the_answer_says_why(
+async def test_package_when_its_code_does_not_load_then_the_answer_says_why_and_the_former_one_runs_on(
     tmp_path: Path, gateway: GatewayProcess, client: GatewayClient
 ) -> None:
     await online(client)
     described = [{"operator": "python", "function": "own_code:f"}]
-    answer = await install(client, packed(tmp_path, code="import nothing_there", operators=described))
+    broken = packed(tmp_path, code="import nothing_there", operators=described, version="2")
+    assert (await install(client, broken)).code == 500
+    assert await applications(client) == {}
+
+    assert (await install(client, packed(tmp_path))).code == 200
+    answer = await install(client, broken)
+
     assert answer.code == 500
     assert "No module named 'nothing_there'" in answer.body["errors"][0]["message"]
+    (found,) = (await applications(client)).values()
+    assert (found["version"], found["state"]) == ("1", "running")
 
 
 async def test_install_when_the_gateway_is_on_hold_then_is_refused_until_it_is_released(
