@@ -46,6 +46,7 @@ from towpath.contracts.pipeline_commands import (
     RollbackPipeline,
     ShowPipeline,
 )
+from towpath.contracts.plan_commands import ApplyPlan, UpdatePlan
 from towpath.contracts.rest import STATUS, Route
 from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.site import SiteState, SiteStatus
@@ -248,6 +249,8 @@ def body_for(route: Route) -> dict[str, Any]:
         "planPipeline": EXAMPLE_PIPELINE,
         "loadRules": {"rules": LoadRules.example["rules"]},
         "explainRule": ExplainRule.example["rule"],
+        "applyPlan": {name: ApplyPlan.example[name] for name in ("plan", "catalogue")},
+        "updatePlan": {name: UpdatePlan.example[name] for name in ("operation", "arguments")},
     }
     return {"json": bodies[route.name]} if route.name in bodies else {}
 

@@ -20,6 +20,7 @@ from towpath.protocols.runner import Superseded
 from towpath.tasks import end, until
 
 GATEWAYS = [f"pi-{n:03}" for n in range(40)]
+SITES = dict.fromkeys((*GATEWAYS, *(f"pi-{n}" for n in range(10)), "broker-1"), "jfk")
 
 
 def average(devices: list[str], version: str = "1", **arguments: Any) -> DeployableOperation:
@@ -65,7 +66,7 @@ class Trial:
 
     async def begin(self, *operations: DeployableOperation, rollout: Rollout | None = None) -> None:
         self._commands += 1
-        await self.plan.apply(operations, rollout or Rollout(), command=f"c{self._commands}")
+        await self.plan.apply(operations, rollout or Rollout(), SITES, command=f"c{self._commands}")
 
     def logs(self) -> Mapping[str, list[str]]:
         return {name: [resource for resource, _ in d.log] for name, d in self.devices.devices.items()}
@@ -99,17 +100,15 @@ def in_simulated_time(scenario: Callable[[], Coroutine[Any, Any, None]]) -> Call
 
 
 @in_simulated_time
-async def test_plan_when_applied_then_each_device_installs_configures_and_starts_once() -> None:
+async def test_plan_when_applied_then_each_device_is_asked_once() -> None:
     trial = Trial(site(*GATEWAYS, "broker-1"))
 
     view = await trial.apply(broker(), average(GATEWAYS))
 
     assert view.state is RolloutState.COMPLETED
     assert view.counts[DeviceState.RUNNING] == 41
-    assert {*map(tuple, (trial.logs()[name] for name in GATEWAYS))} == {
-        ("packages/install", "configurations/average", "applications/start")
-    }
-    assert trial.logs()["broker-1"] == ["packages/install", "applications/start"]
+    assert {*map(tuple, trial.logs().values())} == {("packages/install",)}
+    assert trial.devices.devices["pi-000"].configurations == {"average": {"publish.rate": 5}}
 
 
 @in_simulated_time
@@ -121,7 +120,7 @@ async def test_operation_when_it_depends_on_a_server_then_starts_after_it() -> N
 
     async with trial.running() as run:
         await trial.seen(lambda view: "average" in view.devices[1].applications)
-        assert devices.devices["broker-1"].started == {"broker"}
+        assert devices.devices["broker-1"].packages == {"broker": "2"}
         await run
 
 
@@ -152,6 +151,34 @@ async def test_update_when_arguments_change_then_the_computation_is_not_stopped(
 
 
 @in_simulated_time
+async def test_update_when_it_names_one_operation_then_its_other_arguments_stay() -> None:
+    trial = Trial(site("pi-1", "broker-1"))
+    await trial.apply(broker(), average(["pi-1"], **{"publish.rate": 5, "publish.qos": 1}))
+    trial.forget_logs()
+
+    await trial.plan.update("average", {"publish.rate": 10}, command="u")
+    await trial.plan.run()
+
+    assert trial.logs()["pi-1"] == ["configurations/average"]
+    found = trial.devices.devices["pi-1"].configurations["average"]
+    assert found == {"publish.rate": 10, "publish.qos": 1}
+
+
+@in_simulated_time
+async def test_announcements_when_a_version_is_rolled_out_then_each_wave_and_the_end_are_told() -> None:
+    trial = Trial(site(*GATEWAYS))
+    told: list[tuple[RolloutState, int]] = []
+
+    async def announce(view: RolloutView) -> None:
+        told.append((view.state, view.wave))
+
+    trial.plan = PlanController("p", trial.store, trial.devices, announce)
+    await trial.apply(average(GATEWAYS).model_copy(update={"after": []}))
+
+    assert told == [*((RolloutState.RUNNING, wave) for wave in (1, 2, 3)), (RolloutState.COMPLETED, 3)]
+
+
+@in_simulated_time
 async def test_update_when_a_device_never_had_the_application_then_is_refused() -> None:
     trial = Trial(site("pi-1", "pi-2", "broker-1"))
     await trial.apply(broker(), average(["pi-1"]))
@@ -162,20 +189,15 @@ async def test_update_when_a_device_never_had_the_application_then_is_refused() 
 
 
 @in_simulated_time
-async def test_package_when_it_changes_then_the_old_one_is_stopped_first() -> None:
+async def test_package_when_it_changes_then_one_request_replaces_it() -> None:
     trial = Trial(site("pi-1", "broker-1"))
     await trial.apply(broker(), average(["pi-1"]))
     trial.forget_logs()
 
     await trial.apply(broker(), average(["pi-1"], version="2"))
 
-    assert trial.logs()["pi-1"] == [
-        "applications/stop",
-        "packages/install",
-        "configurations/average",
-        "applications/start",
-    ]
-    assert trial.devices.devices["pi-1"].packages == {"average.dp": "2"}
+    assert trial.logs()["pi-1"] == ["packages/install"]
+    assert trial.devices.devices["pi-1"].packages == {"average": "2"}
 
 
 @in_simulated_time
@@ -189,11 +211,12 @@ async def test_version_when_too_many_refuse_it_then_it_stops_and_goes_back() -> 
     view = await trial.apply(broker(), average(GATEWAYS, version="2"))
 
     assert (view.version, view.kind, view.again) == (3, VersionKind.AUTOMATIC_ROLLBACK, 1)
+    assert view.note.startswith("version 2 stopped: 2 of 2 devices failed, at most 10% may: ")
     assert view.state is RolloutState.COMPLETED
-    touched = [name for name in GATEWAYS if trial.logs()[name]]
-    assert len(touched) == 2, "5 % of 40 devices are the first wave"
-    assert all(trial.logs()[name] == ["applications/stop", "applications/start"] for name in touched)
-    assert {device.packages.get("average.dp") for device in trial.devices.devices.values()} == {"1", None}
+    refused = [name for name in GATEWAYS if len(trial.devices.devices[name].outcomes) > 1]
+    assert len(refused) == 2, "5 % of 40 devices are the first wave"
+    assert not any(trial.logs().values())
+    assert {device.packages.get("average") for device in trial.devices.devices.values()} == {"1", None}
     assert [(e.version, e.state) for e in await trial.plan.history()] == [
         (3, RolloutState.COMPLETED),
         (2, RolloutState.STOPPED),
@@ -239,7 +262,7 @@ async def test_version_when_few_fail_then_completes_and_names_them() -> None:
     view = await trial.apply(broker(), average(GATEWAYS))
 
     failed = [device for device in view.devices if device.state is DeviceState.FAILED]
-    assert (view.state, view.note) == (RolloutState.COMPLETED, "1 device(s) failed")
+    assert (view.state, view.note) == (RolloutState.COMPLETED, "1 device(s) failed: pi-039: 500 refused")
     assert [(d.device, d.note) for d in failed] == [(GATEWAYS[-1], "install of average: 500 refused")]
 
 
@@ -260,6 +283,24 @@ async def test_devices_when_offline_then_waves_go_on_and_they_catch_up_when_they
         view = await run
 
     assert (view.state, view.counts[DeviceState.RUNNING]) == (RolloutState.COMPLETED, 41)
+
+
+@in_simulated_time
+async def test_wave_when_all_its_devices_are_away_then_as_many_others_are_tried_first() -> None:
+    trial = Trial(site(*GATEWAYS))
+    for name in GATEWAYS[:2]:
+        trial.devices.devices[name].online = False
+    for name in GATEWAYS[2:]:
+        trial.devices.devices[name].refuses = lambda resource: 500
+
+    alone = average(GATEWAYS).model_copy(update={"after": []})
+    await trial.begin(alone, rollout=Rollout(roll_back=False))
+
+    async with trial.running():
+        view = await trial.seen(lambda view: view.state is RolloutState.STOPPED)
+
+    assert view.note == "2 of 4 devices failed, at most 10% may: pi-002: 500 refused"
+    assert view.counts[DeviceState.FAILED] == 2
 
 
 @in_simulated_time
@@ -304,21 +345,21 @@ async def test_uninstall_when_it_runs_then_readers_go_before_servers() -> None:
     view = await trial.plan.run()
 
     assert (view.state, view.counts[DeviceState.REMOVED]) == (RolloutState.COMPLETED, 3)
-    assert [step.split()[0] for step in order[-2:]] == ["broker-1", "broker-1"]
-    assert not any(device.packages or device.started for device in trial.devices.devices.values())
+    assert [step.split()[0] for step in order[-1:]] == ["broker-1"]
+    assert not any(device.packages for device in trial.devices.devices.values())
 
 
 @in_simulated_time
 async def test_operation_when_its_task_is_uninstall_then_it_goes_also_where_no_version_brought_it() -> None:
     trial = Trial(site("pi-1"))
     device = trial.devices.devices["pi-1"]
-    device.packages, device.started = {"average.dp": "1"}, {"average"}
+    device.packages, device.configurations = {"average": "1"}, {"average": {}}
     gone = average(["pi-1"]).model_copy(update={"kind": TaskKind.UNINSTALL, "after": [], "arguments": {}})
 
     view = await trial.apply(gone)
 
     assert view.counts[DeviceState.REMOVED] == 1
-    assert (device.packages, device.started) == ({}, set())
+    assert device.packages == {}
 
 
 @in_simulated_time
@@ -346,7 +387,7 @@ async def test_rollback_when_there_is_no_such_version_then_is_refused() -> None:
 @in_simulated_time
 async def test_version_when_a_newer_one_comes_while_a_step_is_open_then_nothing_is_installed_twice() -> None:
     trial = Trial(site("pi-1", "broker-1"))
-    fates = iter(["deliver"] * 2 + ["lose answer"])
+    fates = iter(["deliver", "lose answer"])
     trial.devices.network = lambda device: next(fates, "deliver")
     await trial.begin(broker(), average(["pi-1"]))
 
@@ -356,7 +397,7 @@ async def test_version_when_a_newer_one_comes_while_a_step_is_open_then_nothing_
         view = await run
 
     assert (view.version, view.state) == (2, RolloutState.COMPLETED)
-    assert trial.logs()["pi-1"] == ["packages/install", "configurations/average", "applications/start"]
+    assert trial.logs()["pi-1"] == ["packages/install", "configurations/average"]
     assert (await trial.plan.history())[-1].state is RolloutState.SUPERSEDED
 
 
@@ -364,8 +405,8 @@ async def test_version_when_a_newer_one_comes_while_a_step_is_open_then_nothing_
 async def test_command_when_repeated_then_there_is_one_version() -> None:
     trial = Trial(site("pi-1", "broker-1"))
 
-    first = await trial.plan.apply([broker()], Rollout(), command="c")
-    second = await trial.plan.apply([broker()], Rollout(), command="c")
+    first = await trial.plan.apply([broker()], Rollout(), SITES, command="c")
+    second = await trial.plan.apply([broker()], Rollout(), SITES, command="c")
 
     assert first == second
     assert len(await trial.store.versions("p")) == 1

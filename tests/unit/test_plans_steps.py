@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from towpath.contracts.device_commands import DeviceAnswer
 from towpath.contracts.gateway import Code
 from towpath.contracts.plan import DeployableOperation, Package, Rollout, TaskKind
 from towpath.contracts.plan_rollout import PlanVersion
-from towpath.plans.devices import Answer, Verb
+from towpath.plans.devices import DeviceRequest
 from towpath.plans.records import DeviceRecord, Installed, StepTask
 from towpath.plans.steps import answered, open_steps, request_of, wanted_by_device
 
@@ -24,9 +25,7 @@ OPERATION = DeployableOperation(
     arguments={"publish.rate": 5},
     devices=["pi-1"],
 )
-RUNNING = Installed(
-    operation="average", order=1, package=PACKAGE, arguments={"publish.rate": 5}, started=True
-)
+RUNNING = Installed(operation="average", order=1, package=PACKAGE, arguments={"publish.rate": 5})
 
 
 def version(*operations: DeployableOperation, number: int = 1, command: str = "c") -> PlanVersion:
@@ -42,13 +41,13 @@ def version(*operations: DeployableOperation, number: int = 1, command: str = "c
 
 
 def steps(there: Installed | None, made: PlanVersion) -> list[Any]:
-    record = DeviceRecord(device="pi-1", applications={"average": there} if there else {})
+    record = DeviceRecord(device="pi-1", site="jfk", applications={"average": there} if there else {})
     return open_steps(record, wanted_by_device(made)["pi-1"], made)
 
 
 def pending() -> DeviceRecord:
     (step,) = steps(None, version(OPERATION))
-    return DeviceRecord(device="pi-1", pending=step)
+    return DeviceRecord(device="pi-1", site="jfk", pending=step)
 
 
 @pytest.mark.parametrize(
@@ -56,19 +55,10 @@ def pending() -> DeviceRecord:
     [
         (None, OPERATION, StepTask.INSTALL),
         (RUNNING, OPERATION, None),
-        (RUNNING.model_copy(update={"started": False}), OPERATION, StepTask.START),
         (RUNNING.model_copy(update={"arguments": {}}), OPERATION, StepTask.CONFIGURE),
-        (RUNNING.model_copy(update={"package": Package(name="average.dp")}), OPERATION, StepTask.STOP),
-        (
-            RUNNING.model_copy(update={"package": Package(name="old.dp"), "started": False}),
-            OPERATION,
-            StepTask.UNINSTALL,
-        ),
-        (RUNNING, None, StepTask.STOP),
-        (RUNNING.model_copy(update={"started": False}), None, StepTask.UNINSTALL),
-        (None, OPERATION.model_copy(update={"package": None}), StepTask.CONFIGURE),
-        (None, OPERATION.model_copy(update={"package": None, "arguments": {}}), None),
-        (RUNNING.model_copy(update={"package": None}), None, None),
+        (RUNNING.model_copy(update={"package": Package(name="average.dp")}), OPERATION, StepTask.INSTALL),
+        (RUNNING, None, StepTask.UNINSTALL),
+        (None, OPERATION.model_copy(update={"package": None}), None),
     ],
 )
 def test_application_when_it_is_not_as_wanted_then_one_step_is_next(
@@ -97,33 +87,31 @@ def test_request_when_a_step_is_sent_then_has_the_resources_of_the_thesis() -> N
     (install,) = steps(None, version(OPERATION))
     made = {task: request_of(install.model_copy(update={"task": task})) for task in StepTask}
 
-    assert made[StepTask.INSTALL] == (
-        Verb.EXEC,
+    properties = {"properties": {"publish.rate": 5}, "replace": True}
+    address = "https://packages.example.org/average.dp"
+    assert made[StepTask.INSTALL] == DeviceRequest(
+        "DEPLOY-V2",
+        "EXEC",
         "packages/install",
-        {"name": "average.dp", "version": "1", "url": "https://packages.example.org/average.dp"},
+        {"name": "average", "version": "1", "url": address, **properties},
     )
-    assert made[StepTask.UNINSTALL] == (Verb.EXEC, "packages/uninstall", {"name": "average.dp"})
-    assert made[StepTask.START] == (Verb.EXEC, "applications/start", {"name": "average"})
-    assert made[StepTask.STOP] == (Verb.EXEC, "applications/stop", {"name": "average"})
-    (configure,) = steps(RUNNING.model_copy(update={"arguments": {}}), version(OPERATION))
-    assert request_of(configure) == (
-        Verb.PUT,
-        "configurations/average",
-        {"properties": {"publish.rate": 5}},
+    assert made[StepTask.UNINSTALL] == DeviceRequest(
+        "DEPLOY-V2", "EXEC", "packages/uninstall", {"name": "average"}
     )
+    assert made[StepTask.CONFIGURE] == DeviceRequest("CONF-V1", "PUT", "configurations/average", properties)
 
 
 def test_answer_when_it_is_to_another_step_then_changes_nothing() -> None:
     record = pending()
 
-    assert answered(record, "another", Answer(code=Code.OK)) is record
+    assert answered(record, "another", DeviceAnswer(code=Code.OK)) is record
 
 
 def test_answer_when_not_now_then_the_step_stays_pending() -> None:
     record = pending()
     assert record.pending is not None
 
-    later = answered(record, record.pending.request_id, Answer(code=Code.NOT_NOW))
+    later = answered(record, record.pending.request_id, DeviceAnswer(code=Code.NOT_NOW))
 
     assert (later.pending, later.not_now) == (record.pending, True)
 
@@ -133,7 +121,8 @@ def test_answer_when_it_refuses_then_the_failure_says_what_and_why(code: int) ->
     record = pending()
     assert record.pending is not None
 
-    failed = answered(record, record.pending.request_id, Answer(code=code, body={"message": "disk full"}))
+    body = {"errors": [{"message": "disk full"}]}
+    failed = answered(record, record.pending.request_id, DeviceAnswer(code=code, body=body))
 
     assert failed.failure is not None
     assert (failed.failure.task, failed.failure.code, failed.failure.message) == (
@@ -145,10 +134,10 @@ def test_answer_when_it_refuses_then_the_failure_says_what_and_why(code: int) ->
 
 
 def test_answer_when_what_goes_is_not_there_then_it_counts_as_gone() -> None:
-    (stop,) = steps(RUNNING, version())
-    record = DeviceRecord(device="pi-1", applications={"average": RUNNING}, pending=stop)
+    (uninstall,) = steps(RUNNING, version())
+    record = DeviceRecord(device="pi-1", site="jfk", applications={"average": RUNNING}, pending=uninstall)
 
-    after = answered(record, stop.request_id, Answer(code=Code.NOT_FOUND))
+    after = answered(record, uninstall.request_id, DeviceAnswer(code=Code.NOT_FOUND))
 
     assert after.failure is None
-    assert after.applications["average"].started is False
+    assert after.applications == {}

@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_COMMAND = "unknown_command"
     UNKNOWN_MIGRATION = "unknown_migration"
     UNKNOWN_PIPELINE = "unknown_pipeline"
+    UNKNOWN_PLAN = "unknown_plan"
     UNKNOWN_TRACE = "unknown_trace"
     UNAUTHORISED = "unauthorised"
     """No token, or not the mesh's."""
@@ -60,6 +61,7 @@ UNKNOWN = {
     "node": ErrorCode.UNKNOWN_SITE,
     "job": ErrorCode.UNKNOWN_JOB,
     "pipeline": ErrorCode.UNKNOWN_PIPELINE,
+    "plan": ErrorCode.UNKNOWN_PLAN,
     "command": ErrorCode.UNKNOWN_COMMAND,
 }
 """Kind of thing → code of the error that there is none of this name; all others are invalid."""

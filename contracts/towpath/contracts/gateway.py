@@ -13,6 +13,9 @@ import msgspec
 CONTROL_PREFIX = "$EDC"
 """First level of control topics. It keeps commands apart from data, as in Eclipse Kura."""
 
+ACCOUNT = "towpath"
+"""Account of gateways that the mesh commands."""
+
 CONFIGURATIONS = "CONF-V1"
 PACKAGES = "DEPLOY-V2"
 COMMANDS = "CMD-V1"

@@ -44,6 +44,7 @@ STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNKNOWN_COMMAND: 404,
     ErrorCode.UNKNOWN_MIGRATION: 422,
     ErrorCode.UNKNOWN_PIPELINE: 422,
+    ErrorCode.UNKNOWN_PLAN: 422,
     ErrorCode.UNKNOWN_TRACE: 422,
     ErrorCode.UNAUTHORISED: 401,
     ErrorCode.SCHEMA_MISMATCH: 422,

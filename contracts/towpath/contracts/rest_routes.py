@@ -49,6 +49,7 @@ from towpath.contracts.rest import (
     fields_of,
 )
 from towpath.contracts.rest_pipeline_routes import PIPELINES
+from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.traces import ListTraces, ShowTrace
 
 _DRY_RUN: Any = (
@@ -283,4 +284,4 @@ PAGE = (
 )
 """The live page: files for browsers, which hold no data, and no part of the described interface."""
 
-ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *FAULTS, *MEASUREMENTS, *MESH)
+ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *PLANS, *FAULTS, *MEASUREMENTS, *MESH)

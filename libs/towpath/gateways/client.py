@@ -98,6 +98,11 @@ class GatewayClient:
         """Disconnect."""
         await tasks.end([self._task])
 
+    @property
+    def online(self) -> dict[str, bool]:
+        """Gateways that the broker has told of, with true if they are online."""
+        return dict(self._online)
+
     async def connected(self, timeout_s: float) -> None:
         """Wait until there is a connection. Raises `TowpathError`: no broker in time, or it refuses."""
         try:

@@ -42,7 +42,7 @@ class Installed(msgspec.Struct, frozen=True):
     settled: bool = True
     """False until the application has started once: `undo` then goes back to `former`."""
     former: Installed | None = None
-    """What was installed before. None: nothing was, or it is settled that it does not come back."""
+    """The package that was installed before. None: there was none, or it cannot come back any more."""
 
 
 class PackageLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from towpath.contracts.device_commands import DeviceAnswer
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.gateway import Code
 from towpath.contracts.message import new_identifier, now
-from towpath.contracts.plan import DeployableOperation, Rollout
+from towpath.contracts.plan import DeployableOperation, Rollout, Scalar
 from towpath.contracts.plan_rollout import (
     PlanHistoryEntry,
     PlanVersion,
@@ -27,7 +28,7 @@ from towpath.contracts.plan_rollout import (
     RolloutView,
     VersionKind,
 )
-from towpath.plans.devices import Answer, DeviceOffline, Devices
+from towpath.plans.devices import Devices
 from towpath.plans.fleet import Fleet, advance
 from towpath.plans.records import DeviceRecord, PlanRecord, Step
 from towpath.plans.steps import answered, request_of
@@ -53,15 +54,28 @@ GRACE_S = 5.0
 """Time for which an answer may come after `timeout_s`, before it counts as none."""
 
 
+Announce = Callable[[RolloutView], Awaitable[None]]
+
+
+async def _announce_to_no_one(_: RolloutView) -> None: ...
+
+
 class PlanController:
     """Drives one plan: one object at a time may. All methods may be called while `run` runs."""
 
     def __init__(
-        self, plan: str, store: PlanStore, devices: Devices, clock: Callable[[], datetime] = now
+        self,
+        plan: str,
+        store: PlanStore,
+        devices: Devices,
+        announce: Announce = _announce_to_no_one,
+        clock: Callable[[], datetime] = now,
     ) -> None:
+        """`announce` is told of each new version, wave and end."""
         self._plan = plan
         self._store = store
         self._devices = devices
+        self._announce = announce
         self._clock = clock
         self._fleet: Fleet | None = None
         self._changing = asyncio.Lock()
@@ -70,16 +84,44 @@ class PlanController:
         self._resting: dict[str, asyncio.TimerHandle] = {}
         self._pauses: dict[str, int] = {}
 
+    @property
+    def is_over(self) -> bool:
+        """True if there is nothing to do: the newest version has ended, and each step has an outcome."""
+        return self._fleet is None or _is_over(self._fleet)
+
     async def apply(
-        self, operations: Sequence[DeployableOperation], rollout: Rollout, *, command: str
+        self,
+        operations: Sequence[DeployableOperation],
+        rollout: Rollout,
+        sites: Mapping[str, str],
+        *,
+        command: str,
     ) -> PlanVersion:
         """Make the plan's operations those given. Return the version, which `run` rolls out.
 
-        A repeated command returns the version that it became. Raises `TowpathError` (not allowed) when
-        something is configured that is not there.
+        `sites` has the site of each device. A repeated command returns the version that it became. Raises
+        `TowpathError` (not allowed) when something is configured that is not there.
         """
         async with self._changing:
-            return await self._begin(VersionKind.APPLY, operations, rollout, command)
+            return await self._begin(VersionKind.APPLY, operations, rollout, command, sites)
+
+    async def update(self, operation: str, arguments: Mapping[str, Scalar], *, command: str) -> PlanVersion:
+        """Change arguments of one operation, as a new version. Raises `TowpathError` (invalid)."""
+        async with self._changing:
+            fleet = await self._known()
+            known = {each.operation: each for each in fleet.version.operations}
+            if operation not in known:
+                raise TowpathError(
+                    ErrorCode.INVALID,
+                    "the plan has no such operation",
+                    field="operation",
+                    value=operation,
+                    allowed=[*known],
+                )
+            changed = known[operation].arguments | dict(arguments)
+            known[operation] = known[operation].model_copy(update={"arguments": changed})
+            rollout = fleet.version.rollout
+            return await self._begin(VersionKind.APPLY, [*known.values()], rollout, command)
 
     async def uninstall(self, *, command: str) -> PlanVersion:
         """Remove all applications of the plan from all devices, readers before what they read from.
@@ -117,6 +159,11 @@ class PlanController:
         """Return the newest version's progress, device by device. Raises `TowpathError` (invalid)."""
         async with self._changing:
             return rollout_view(await self._known())
+
+    async def fleet(self) -> Fleet:
+        """Return the newest version and its devices. Raises `TowpathError` (invalid) if there is none."""
+        async with self._changing:
+            return await self._known()
 
     async def history(self) -> list[PlanHistoryEntry]:
         """Return the kept versions with their outcomes, the newest first. Raises `TowpathError` (invalid)."""
@@ -173,6 +220,7 @@ class PlanController:
         operations: Sequence[DeployableOperation],
         rollout: Rollout,
         command: str,
+        sites: Mapping[str, str] | None = None,
         again: int | None = None,
         note: str = "",
         ended: RolloutState | None = None,
@@ -194,16 +242,19 @@ class PlanController:
             operations,
             rollout,
             devices,
+            sites=sites or {},
             command=command,
             at=self._clock(),
             kind=kind,
             again=again,
         )
         next_record = record.succeeded_by(version, ended=ended, note=note)
+        self._fleet = None  # If the write ends in an error, it may be done all the same.
         await self._store.begin(next_record, version, fresh)
         devices.update({each.device: each for each in fresh})
         self._fleet = Fleet(version, next_record, devices)
         self._woken.set()
+        await self._announce(rollout_view(self._fleet))
         return version
 
     async def _advance(self) -> Fleet:
@@ -218,6 +269,7 @@ class PlanController:
                 return await self._roll_back(fleet, record)
             await self._store.save_progress(record)
             fleet = self._fleet = Fleet(fleet.version, record, fleet.devices)
+            await self._announce(rollout_view(fleet))
         return fleet
 
     async def _roll_back(self, fleet: Fleet, stopped: PlanRecord) -> Fleet:
@@ -262,21 +314,19 @@ class PlanController:
 
     async def _ask(self, device: str, step: Step, rollout: Rollout) -> None:
         """Send one step, and save the outcome."""
-        verb, resource, body = request_of(step)
-        answer: Answer | None = None
+        answer: DeviceAnswer | None = None
+        site = (await self._known()).devices[device].site
         try:
             async with asyncio.timeout(rollout.timeout_s + GRACE_S):
                 answer = await self._devices.request(
+                    site,
                     device,
-                    step.application,
-                    verb,
-                    resource,
-                    body,
+                    request_of(step),
                     request_id=step.request_id,
                     timeout_s=rollout.timeout_s,
                 )
-        except (DeviceOffline, TimeoutError):
-            log.info("plan %s: no answer of %s to %s", self._plan, device, step.task)
+        except (TowpathError, TimeoutError) as error:
+            log.info("plan %s: no answer of %s to %s: %s", self._plan, device, step.task, error)
         async with self._changing:
             record = (await self._known()).devices[device]
             if answer is None:

@@ -1,41 +1,30 @@
 """Interface to the devices that run the operations of plans.
 
-Resources are those of the thesis (section 3.6):
+A step becomes one request of the thesis (section 3.6) in the form of gateways (`towpath.contracts.gateway`):
 
-- `EXEC packages/install` with `name`, `version`, `url`, `sha256` and `signature`;
-- `EXEC packages/uninstall`, `applications/start` and `applications/stop` with `name`;
-- `PUT configurations/<application>` with `properties`, `GET packages`, `GET configurations/<application>`.
-
-Answers have the codes of gateways. A device that says 202 works on it: the same request, asked again, returns
-the outcome.
+- `DEPLOY-V2 EXEC packages/install`: fetch, verify, configure and start. Another package of that name is
+  replaced. If that fails, the device is as it was before;
+- `DEPLOY-V2 EXEC packages/uninstall`: stop and delete;
+- `CONF-V1 PUT configurations/<application>`: change the properties while it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from enum import StrEnum
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from towpath.contracts.message import Model
+from towpath.contracts.device_commands import DeviceAnswer
 
 
-class Verb(StrEnum):
-    """Verb of a request to a device."""
+@dataclass(frozen=True)
+class DeviceRequest:
+    """A request to a device."""
 
-    GET = "GET"
-    PUT = "PUT"
-    EXEC = "EXEC"
-
-
-class Answer(Model):
-    """Answer of a device."""
-
-    code: int
-    body: dict[str, Any] = {}
-
-
-class DeviceOffline(Exception):
-    """No answer came. The device may have done what it was asked, or may never have heard of it."""
+    application: str
+    verb: str
+    resource: str
+    body: dict[str, Any]
 
 
 class Devices(Protocol):
@@ -46,22 +35,18 @@ class Devices(Protocol):
     """
 
     async def request(
-        self,
-        device: str,
-        application: str,
-        verb: Verb,
-        resource: str,
-        body: Mapping[str, Any],
-        *,
-        request_id: str,
-        timeout_s: float,
-    ) -> Answer:
-        """Send one request and return the device's answer. Raises `DeviceOffline` when none comes in time."""
+        self, site: str, device: str, request: DeviceRequest, *, request_id: str, timeout_s: float
+    ) -> DeviceAnswer:
+        """Send one request and return the device's answer.
+
+        Raises `TowpathError` (unreachable, deadline) when none comes in time: the device may have done what
+        it was asked, or may never have heard of it.
+        """
         ...
 
-    def presence(self) -> AsyncIterator[tuple[str, bool]]:
+    def presence(self) -> AsyncGenerator[tuple[str, bool], None]:
         """Yield a device and True when it comes, False when it goes; first for all that are known.
 
-        An asynchronous generator. The same news may come twice.
+        The same news may come twice.
         """
         ...

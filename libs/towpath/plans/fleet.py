@@ -2,7 +2,7 @@
 
 A device is *done* when it has all that the version says, *failed* when it refused a step of this version,
 *away* when it does not answer or wants to be asked later, and *at work* else. Waves go on without devices
-that are away: these catch up when they come.
+that are away: these catch up when they come. If a whole wave is away, others are tried in its place.
 """
 
 from __future__ import annotations
@@ -52,8 +52,15 @@ class Fleet:
 
     @cached_property
     def begun(self) -> list[str]:
-        """Devices whose wave has begun, the first wave first."""
-        return [device for wave in self.version.waves[: self.record.wave + 1] for device in wave]
+        """Devices that have begun: those of begun waves, the first wave first, and those brought forward."""
+        waves = self.version.waves[: self.record.wave + 1]
+        return [*dict.fromkeys([device for wave in waves for device in wave] + self.record.brought_forward)]
+
+    def substitutes(self) -> list[str]:
+        """Return devices of later waves that can be reached, as many as the newest wave has."""
+        later = (device for wave in self.version.waves[self.record.wave + 1 :] for device in wave)
+        free = [d for d in later if d not in self._begun_set and not self.devices[d].offline]
+        return free[: len(self.version.waves[self.record.wave])]
 
     @cached_property
     def steps(self) -> Mapping[str, list[Step]]:
@@ -166,13 +173,16 @@ def advance(fleet: Fleet) -> PlanRecord | None:
         return record.changed(state=RolloutState.STOPPED, note=reason)
     is_last = record.wave == len(fleet.version.waves) - 1
     if is_last and done + failed == len(fleet.begun):
-        return record.changed(
-            state=RolloutState.COMPLETED, note=f"{failed} device(s) failed" if failed else ""
-        )
+        note = f"{failed} device(s) failed: {_first_failure(fleet)}" if failed else record.note
+        return record.changed(state=RolloutState.COMPLETED, note=note)
     reachable = len(fleet.begun) - away
     if not is_last and done and done >= fleet.version.rollout.success * reachable:
         return record.changed(wave=record.wave + 1)
-    if next(fleet.ready(()), None) is None:
+    all_away = not reachable and not is_last
+    if all_away and (substitutes := fleet.substitutes()):
+        # Else a first wave that is away would hold all others.
+        return record.changed(brought_forward=[*record.brought_forward, *substitutes])
+    if not all_away and next(fleet.ready(()), None) is None:
         # Also a device that is away could do nothing if it came.
         return record.changed(state=RolloutState.STOPPED, note=_stuck(fleet, done, reachable))
     return None
@@ -184,10 +194,16 @@ def _stops(fleet: Fleet, failed: int) -> str:
         return ""
     stop, begun = fleet.version.rollout.stop, len(fleet.begun)
     if stop.number is not None and failed > stop.number:
-        return f"{failed} device(s) failed; at most {stop.number} may"
+        return f"{failed} device(s) failed, at most {stop.number} may: {_first_failure(fleet)}"
     if failed > stop.share * begun:
-        return f"{failed} of {begun} devices failed; at most {stop.share:.0%} may"
+        return f"{failed} of {begun} devices failed, at most {stop.share:.0%} may: {_first_failure(fleet)}"
     return ""
+
+
+def _first_failure(fleet: Fleet) -> str:
+    failed = next(device for device in fleet.begun if fleet.standing(device) is Standing.FAILED)
+    failure = fleet.devices[failed].failure
+    return f"{failed}: {failure.code} {failure.message}" if failure else failed
 
 
 def _stuck(fleet: Fleet, done: int, reachable: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-from towpath.contracts.message import Identifier, Model
+from towpath.contracts.message import Identifier, Model, SiteName
 from towpath.contracts.plan import ApplicationName, DeviceName, OperationId, Package, PlanName, Scalar, Text
 from towpath.contracts.plan_rollout import PlanVersion, RolloutState
 
@@ -13,11 +13,12 @@ from towpath.contracts.plan_rollout import PlanVersion, RolloutState
 class StepTask(StrEnum):
     """Task of one request to a device."""
 
-    STOP = "stop"
     UNINSTALL = "uninstall"
+    """Stop and delete."""
     INSTALL = "install"
+    """Fetch, configure and start. It replaces another package of the application."""
     CONFIGURE = "configure"
-    START = "start"
+    """Change the arguments while it runs."""
 
 
 class Step(Model):
@@ -30,7 +31,7 @@ class Step(Model):
     application: ApplicationName
     order: int
     task: StepTask
-    package: Package | None = None
+    package: Package
     arguments: dict[Text, Scalar] = {}
 
 
@@ -39,11 +40,8 @@ class Installed(Model):
 
     operation: OperationId
     order: int
-    package: Package | None = None
-    """None: it was there before, and stays."""
-    arguments: dict[Text, Scalar] | None = {}
-    """None: not known, since another package replaced the one that had them."""
-    started: bool = False
+    package: Package
+    arguments: dict[Text, Scalar] = {}
 
 
 class DeviceFailure(Model):
@@ -60,6 +58,8 @@ class DeviceRecord(Model):
     """Reported state of a device for one plan."""
 
     device: DeviceName
+    site: SiteName
+    """The site whose broker it is connected to."""
     applications: dict[ApplicationName, Installed] = {}
     pending: Step | None = None
     """A step that was sent, or is about to be, and whose outcome is not known. It comes before all others."""
@@ -87,6 +87,8 @@ class PlanRecord(Model):
     state: RolloutState = RolloutState.RUNNING
     wave: int = 0
     """Position of the newest wave that has begun."""
+    brought_forward: list[DeviceName] = []
+    """Devices of later waves that have begun in place of devices that were all away."""
     note: str = ""
     outcomes: dict[int, RolloutState] = {}
     """Earlier version that is kept → its outcome."""
@@ -111,6 +113,7 @@ class PlanRecord(Model):
             version=version.version,
             state=RolloutState.RUNNING,
             wave=0,
+            brought_forward=[],
             note=note,
             outcomes={v: outcome for v, outcome in outcomes.items() if v in kept},
             commands=dict([*commands, (version.command, version.version)]),

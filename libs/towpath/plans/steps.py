@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
 
-from towpath.contracts.gateway import Code
+from towpath.contracts.device_commands import DeviceAnswer
+from towpath.contracts.gateway import CONFIGURATIONS, EXEC, PACKAGES, PUT, Code
 from towpath.contracts.plan import DeployableOperation, Package, TaskKind
 from towpath.contracts.plan_rollout import PlanVersion
-from towpath.plans.devices import Answer, Verb
+from towpath.plans.devices import DeviceRequest
 from towpath.plans.records import DeviceFailure, DeviceRecord, Installed, Step, StepTask
 
 Wanted = Mapping[str, DeployableOperation]
@@ -38,40 +38,20 @@ def open_steps(record: DeviceRecord, wanted: Wanted, version: PlanVersion) -> li
     gone = {app: there for app, there in record.applications.items() if app not in wanted}
     steps: list[Step] = []
     for app, there in sorted(gone.items(), key=lambda found: (-found[1].order, found[0])):
-        if task := _removal(there):
-            steps.append(_step(version, record.device, app, there, task, there.package))
+        steps.append(_step(version, record.device, app, there, StepTask.UNINSTALL, there.package))
     for app, operation in sorted(wanted.items(), key=lambda found: (found[1].order, found[0])):
-        there = record.applications.get(app)
-        if task := _change(there, operation):
-            package = there.package if there and task is StepTask.UNINSTALL else operation.package
-            steps.append(_step(version, record.device, app, operation, task, package))
+        package, there = operation.package, record.applications.get(app)
+        if package is None:
+            continue  # It is there already, and no affair of plans.
+        if there is None or not is_same(there.package, package):
+            steps.append(_step(version, record.device, app, operation, StepTask.INSTALL, package))
+        elif there.arguments != operation.arguments:
+            steps.append(_step(version, record.device, app, operation, StepTask.CONFIGURE, package))
     return steps
 
 
-def _removal(there: Installed) -> StepTask | None:
-    if there.package is None:
-        return None
-    return StepTask.STOP if there.started else StepTask.UNINSTALL
-
-
-def _change(there: Installed | None, wanted: DeployableOperation) -> StepTask | None:
-    have = there.package if there else None
-    if there and have and not is_same(have, wanted.package):
-        if there.started:
-            return StepTask.STOP
-        if wanted.package is None or wanted.package.name != have.name:
-            return StepTask.UNINSTALL
-    if wanted.package and not is_same(have, wanted.package):
-        return StepTask.INSTALL
-    if (there.arguments if there else {}) != wanted.arguments:
-        return StepTask.CONFIGURE
-    return StepTask.START if wanted.package and not (there and there.started) else None
-
-
-def is_same(one: Package | None, other: Package | None) -> bool:
+def is_same(one: Package, other: Package) -> bool:
     """Return True if two packages have the same content: the address may differ."""
-    if one is None or other is None:
-        return one is other
     return (one.name, one.version, one.sha256) == (other.name, other.version, other.sha256)
 
 
@@ -92,7 +72,7 @@ def _step(
     application: str,
     source: DeployableOperation | Installed,
     task: StepTask,
-    package: Package | None,
+    package: Package,
 ) -> Step:
     return Step(
         request_id=request_identifier(version, device, source.operation, application, task),
@@ -101,26 +81,27 @@ def _step(
         application=application,
         order=source.order,
         task=task,
-        package=package if task in (StepTask.INSTALL, StepTask.UNINSTALL) else None,
-        arguments=source.arguments or {} if task is StepTask.CONFIGURE else {},
+        package=package,
+        arguments={} if task is StepTask.UNINSTALL else source.arguments,
     )
 
 
-def request_of(step: Step) -> tuple[Verb, str, dict[str, Any]]:
-    """Return verb, resource and body of a step's request."""
+def request_of(step: Step) -> DeviceRequest:
+    """Return the request of a step."""
     match step.task:
         case StepTask.INSTALL:
-            package = step.package.model_dump(exclude_none=True) if step.package else {}
-            return Verb.EXEC, "packages/install", package
+            wanted = {"url", "sha256", "version", "signature"}
+            given = step.package.model_dump(include=wanted, exclude_none=True)
+            body = {"name": step.application, **given, "properties": step.arguments, "replace": True}
+            return DeviceRequest(PACKAGES, EXEC, "packages/install", body)
         case StepTask.UNINSTALL:
-            return Verb.EXEC, "packages/uninstall", {"name": step.package.name if step.package else ""}
+            return DeviceRequest(PACKAGES, EXEC, "packages/uninstall", {"name": step.application})
         case StepTask.CONFIGURE:
-            return Verb.PUT, f"configurations/{step.application}", {"properties": step.arguments}
-        case StepTask.START | StepTask.STOP:
-            return Verb.EXEC, f"applications/{step.task}", {"name": step.application}
+            body = {"properties": step.arguments, "replace": True}
+            return DeviceRequest(CONFIGURATIONS, PUT, f"configurations/{step.application}", body)
 
 
-def answered(record: DeviceRecord, request_id: str, answer: Answer) -> DeviceRecord:
+def answered(record: DeviceRecord, request_id: str, answer: DeviceAnswer) -> DeviceRecord:
     """Return the record after an answer. An answer to another step is too late, and changes nothing."""
     step = record.pending
     if step is None or step.request_id != request_id:
@@ -136,31 +117,21 @@ def answered(record: DeviceRecord, request_id: str, answer: Answer) -> DeviceRec
         operation=step.operation,
         task=step.task,
         code=answer.code,
-        message=str(answer.body.get("message") or answer.body.get("error") or "no reason given"),
+        message=answer.reason(),
     )
     return record.changed(**present, pending=None, failure=failure)
 
 
-def _is_gone(step: Step, answer: Answer) -> bool:
+def _is_gone(step: Step, answer: DeviceAnswer) -> bool:
     """True if the device does not have what it was asked to take away."""
-    return answer.code == Code.NOT_FOUND and step.task in (StepTask.STOP, StepTask.UNINSTALL)
+    return answer.code == Code.NOT_FOUND and step.task is StepTask.UNINSTALL
 
 
 def _after(step: Step, applications: Mapping[str, Installed]) -> dict[str, Installed]:
-    there = applications.get(step.application)
     others = {app: other for app, other in applications.items() if app != step.application}
     if step.task is StepTask.UNINSTALL:
         return others
-    had = there or Installed(operation=step.operation, order=step.order)
-    now: dict[str, Any] = {"operation": step.operation, "order": step.order}
-    match step.task:
-        case StepTask.INSTALL:
-            # Devices may keep the old arguments or forget them: they are sent again.
-            now |= {"package": step.package, "arguments": None if had.arguments else {}, "started": False}
-        case StepTask.CONFIGURE:
-            now["arguments"] = step.arguments
-        case StepTask.START:
-            now["started"] = True
-        case StepTask.STOP:
-            now["started"] = False
-    return {**others, step.application: had.model_copy(update=now)}
+    now = Installed(
+        operation=step.operation, order=step.order, package=step.package, arguments=step.arguments
+    )
+    return {**others, step.application: now}

@@ -22,6 +22,7 @@ def new_version(
     rollout: Rollout,
     devices: Mapping[str, DeviceRecord],
     *,
+    sites: Mapping[str, str],
     command: str,
     at: datetime,
     kind: VersionKind = VersionKind.APPLY,
@@ -29,9 +30,9 @@ def new_version(
 ) -> tuple[PlanVersion, list[DeviceRecord]]:
     """Return the version, and the records of devices that are new or must lose what no version gave them.
 
-    `devices` are those that the plan has concerned before.
+    `devices` are those that the plan has concerned before, `sites` the sites of those that it names now.
     """
-    fresh = _fresh_records(operations, devices)
+    fresh = _fresh_records(operations, devices, sites)
     known = {**devices, **{record.device: record for record in fresh}}
     one_wave = PlanVersion(
         plan=plan,
@@ -81,19 +82,24 @@ def configured(
 
 
 def _fresh_records(
-    operations: Sequence[DeployableOperation], devices: Mapping[str, DeviceRecord]
+    operations: Sequence[DeployableOperation],
+    devices: Mapping[str, DeviceRecord],
+    sites: Mapping[str, str],
 ) -> list[DeviceRecord]:
     """Return records to write: of new devices, and of those that must lose what no version gave them."""
     fresh: dict[str, DeviceRecord] = {}
     for operation in operations:
         for device in operation.devices:
-            record = fresh.get(device) or devices.get(device) or DeviceRecord(device=device)
+            record = fresh.get(device) or devices.get(device)
+            if record is None:
+                record = DeviceRecord(device=device, site=sites[device])
+            elif record.site != sites.get(device, record.site):
+                record = record.changed(site=sites[device])
             if operation.kind is TaskKind.UNINSTALL and operation.application not in record.applications:
                 there = Installed(
                     operation=operation.operation,
                     order=operation.order,
                     package=operation.package or Package(name=operation.application),
-                    started=True,
                 )
                 record = record.changed(applications={**record.applications, operation.application: there})
             if device not in devices or record is not devices[device]:
@@ -128,7 +134,7 @@ def _waves(version: PlanVersion, devices: Mapping[str, DeviceRecord]) -> list[li
 
 
 def _leaving(record: DeviceRecord, wanted: Mapping[str, object]) -> list[Installed]:
-    return [there for app, there in record.applications.items() if app not in wanted and there.package]
+    return [there for app, there in record.applications.items() if app not in wanted]
 
 
 def _between(group: Sequence[str], begun: float, share: float) -> Sequence[str]:

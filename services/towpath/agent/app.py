@@ -18,6 +18,7 @@ from towpath.agent import mirror_watch, sessions
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.containment import Containment
+from towpath.agent.devices import SiteDevices
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.engines import Engines, engine_child
 from towpath.agent.handlers import AgentHandlers
@@ -118,6 +119,8 @@ async def run(settings: AgentSettings) -> None:
             await roles.recover()
             handlers = AgentHandlers(jobs, reception)
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
+            devices = SiteDevices(settings.access, bus.publish)
+            await devices.serve(bus)
             storage = Storage(jobs, settings.home.nats(settings.site), bus.publish)
             heartbeat = Heartbeat(
                 bus, settings.access, jobs, supervisor, settings.binder, containment, storage
@@ -134,6 +137,7 @@ async def run(settings: AgentSettings) -> None:
                 mirroring,
                 storage.watch(),
                 sessions.watch(streams),
+                devices.watch(),
                 *signs,
                 health.watch(),
                 tidying,

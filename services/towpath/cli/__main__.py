@@ -53,7 +53,12 @@ COMMANDS.add_as(
     "towpath.cli.edge:app",
     "Describe the reports of devices, and let edge nodes make events of them.",
 )
-COMMANDS.add_as(EDGE, "plan", "towpath.cli.plans:app", "Check what a plan would put on many devices.")
+COMMANDS.add_as(
+    EDGE,
+    "plan",
+    "towpath.cli.plans:app",
+    "Put applications on many devices, wave by wave, and keep them there.",
+)
 COMMANDS.add_as(EDGE, "gateway", "towpath.cli.gateways:app", "Run gateways, simulate many, and command them.")
 
 COMMANDS.add(

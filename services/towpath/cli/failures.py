@@ -17,6 +17,7 @@ INPUT_CODES = frozenset(
         ErrorCode.UNKNOWN_COMMAND,
         ErrorCode.UNKNOWN_MIGRATION,
         ErrorCode.UNKNOWN_PIPELINE,
+        ErrorCode.UNKNOWN_PLAN,
         ErrorCode.UNKNOWN_TRACE,
         ErrorCode.SCHEMA_MISMATCH,
         ErrorCode.NAME_IN_USE,

@@ -23,9 +23,11 @@ from towpath.cli.endings import FAILED
 from towpath.cli.output import print_json, print_table
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.gateway import ACCOUNT
 from towpath.gateways.client import Answer, DeviceOffline, GatewayClient
 from towpath.gateways.packing import pack as packed
 from towpath.gateways.refusal import Refusal
+from towpath.mesh.gateway_broker import gateway_broker
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 
 app = typer.Typer(help="Run gateways, simulate many, and command them.")
@@ -125,7 +127,7 @@ def list_gateways(
     broker: Broker = None,
     user: User = None,
     password_file: PasswordFile = None,
-    account: Account = "towpath",
+    account: Account = ACCOUNT,
     as_json: AsJson = False,
 ) -> None:
     """List the gateways that a broker knows, and tell which are online.
@@ -160,7 +162,7 @@ def request(
     broker: Broker = None,
     user: User = None,
     password_file: PasswordFile = None,
-    account: Account = "towpath",
+    account: Account = ACCOUNT,
     as_json: AsJson = False,
 ) -> None:
     """Send a request to gateways, to all at once, and print their answers.
@@ -235,13 +237,7 @@ async def _address(
         raise TowpathError(
             ErrorCode.INVALID, "no broker is named", field="--site", allowed="--site or --broker"
         )
-    access = (await load_mesh(home_of(context))).site(site)
-    login = access.device if access.spec.broker.host is not None else access.gateway
-    if login is None:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED, "the mesh has no user for gateways yet; run `towpath up` again", value=site
-        )
-    return BrokerAddress(access.mqtt_host, access.mqtt_port, MQTT_3_1_1, login.user, login.password)
+    return gateway_broker((await load_mesh(home_of(context))).site(site))
 
 
 def _content(body: str | None) -> Any:

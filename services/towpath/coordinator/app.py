@@ -18,6 +18,9 @@ from towpath.contracts.site import SiteStatus
 from towpath.coordinator import without_faults
 from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.artefacts import Artefacts
+from towpath.coordinator.deployments.commands import PlanCommands
+from towpath.coordinator.deployments.devices import MeshDevices
+from towpath.coordinator.deployments.store import DeploymentStore
 from towpath.coordinator.jobs.commands import JobCommands
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.pipelines.applies import Applies
@@ -64,22 +67,27 @@ async def _coordinate(
     situation = Situation(registry, sites, bus, artefacts)
     job_commands = JobCommands(situation, operations)
     applies = Applies(situation, operations, pipelines, announcements.publish)
+    devices = MeshDevices(bus)
+    plans = PlanCommands(DeploymentStore(registry), devices, sites, announcements.publish)
     reconciliation = Reconciliation(settings, registry, sites, operations, bus, announcements.publish)
     try:
         async with asyncio.TaskGroup() as watches:
             await bus.subscribe(SiteStatus, sites.on_heartbeat)
             await operations.continue_unfinished()
             await applies.continue_unfinished()
+            await plans.continue_unfinished()
             await job_commands.serve(bus)
             if not settings.faults:
                 await without_faults.serve(bus)
             await PipelineCommands(situation, pipelines, applies).serve(bus)
+            await plans.serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
-            watched = (sites.watch(), reconciliation.watch(), artefacts.watch())
+            watched = (sites.watch(), reconciliation.watch(), artefacts.watch(), devices.watch())
             watching = [watches.create_task(work) for work in watched]
             await stop.wait()
             await end(watching)
     finally:
+        await plans.stop()
         await applies.stop()
         await operations.stop()
 

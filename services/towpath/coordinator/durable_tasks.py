@@ -42,7 +42,7 @@ class DurableTasks(Generic[Outcome]):
     def start(self, identifier: str) -> asyncio.Task[Outcome]:
         """Return the task that runs it, and start it unless it is under way. Wait for it under a shield."""
         task = self._tasks.get(identifier)
-        if task is None:
+        if task is None or task.done():
             task = asyncio.create_task(self._to_the_end(identifier), name=f"{self._kind} {identifier}")
             self._tasks[identifier] = task
             task.add_done_callback(lambda done: self._ended(identifier, done))
@@ -68,7 +68,8 @@ class DurableTasks(Generic[Outcome]):
                 await asyncio.sleep(AGAIN_AFTER_S)
 
     def _ended(self, identifier: str, task: asyncio.Task[Outcome]) -> None:
-        self._tasks.pop(identifier, None)
+        if self._tasks.get(identifier) is task:
+            del self._tasks[identifier]
         self._over(identifier)
         if not task.cancelled() and task.exception() is not None:
             log.warning("%s %s: %s", self._kind, identifier, task.exception())

@@ -261,7 +261,9 @@ class Commands:
             trouble = await self._applications.start(name).settle()
             if trouble is not None:
                 await self._undo(name)
-                raise Refusal(Code.FAILED, Problem(f"the application does not start: {trouble}", "name", name))
+                raise Refusal(
+                    Code.FAILED, Problem(f"the application does not start: {trouble}", "name", name)
+                )
         record = self._shelf.settle(name)
         if record.former is not None and record.former.manifest.input != record.manifest.input:
             await self._applications.forget_input(record.former)

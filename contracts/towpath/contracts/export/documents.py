@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
+from towpath.contracts.device_commands import DEVICE_COMMANDS, DeviceChanged
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
@@ -27,6 +28,7 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
 from towpath.contracts.plan import DeploymentPlan
+from towpath.contracts.plan_commands import PLAN_COMMANDS, PLAN_EVENTS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
@@ -40,18 +42,20 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
     *PIPELINE_COMMANDS,
+    *PLAN_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,
     *METRIC_COMMANDS,
     *TRACE_COMMANDS,
     *RESULT_COMMANDS,
     *SITE_COMMANDS,
+    *DEVICE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,
     *RULE_COMMANDS,
     *SITE_METRIC_COMMANDS,
 )
-ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
+ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *PLAN_EVENTS, DeviceChanged, *LINK_EVENTS, *FAULT_EVENTS)
 UNASKED: tuple[type[Message], ...] = (*ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
 """All that the mesh says of itself."""
 

@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
 from towpath.contracts.data_model import DataModel
+from towpath.contracts.device_catalogue import DeviceCatalogue
+from towpath.contracts.device_commands import DEVICE_COMMANDS
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS_STREAM
@@ -30,6 +32,9 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, WindowShape
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
+from towpath.contracts.plan import DeploymentPlan, TaskKind
+from towpath.contracts.plan_commands import PLAN_COMMANDS
+from towpath.contracts.plan_rollout import DeviceState, RolloutState, VersionKind
 from towpath.contracts.prediction import PredictOutput, RollingFunction, Side, Unit
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
@@ -61,6 +66,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     Action,
     ApplyState,
     ChangeState,
+    TaskKind,
+    VersionKind,
+    RolloutState,
+    DeviceState,
     WindowShape,
     AggregateFunction,
     RollingFunction,
@@ -81,6 +90,8 @@ SPECIFICATIONS: tuple[type[BaseModel], ...] = (
     JobSpec,
     PipelineSpec,
     DataModel,
+    DeploymentPlan,
+    DeviceCatalogue,
     MeshSpec,
     Rule,
     Result,
@@ -96,6 +107,11 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages("Commands for everybody", "Served by the coordinator.", COORDINATOR_COMMANDS),
             _messages(
                 "Commands for pipelines", "Served by the coordinator, like those for jobs.", PIPELINE_COMMANDS
+            ),
+            _messages(
+                "Commands for deployment plans",
+                "Served by the coordinator. Plan and catalogue are described with the specifications.",
+                PLAN_COMMANDS,
             ),
             _messages(
                 "Commands for links",
@@ -121,7 +137,14 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                 "From the coordinator to the agents of the sites and to the monitor, from an agent to "
                 "its engine, and from injector and collector to agents. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
-                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS, *RULE_COMMANDS, *SITE_METRIC_COMMANDS),
+                (
+                    *SITE_COMMANDS,
+                    *DEVICE_COMMANDS,
+                    *MONITOR_COMMANDS,
+                    *ENGINE_COMMANDS,
+                    *RULE_COMMANDS,
+                    *SITE_METRIC_COMMANDS,
+                ),
             ),
             _specifications(),
             _operators(),

@@ -69,7 +69,8 @@ class CommandRoutes:
             wanted = {name: fields[name] for name in fields if name in route.dry_run.model_fields}
             return answered(await self._coordinator.ask(route.dry_run(**wanted)))
         if not route.changing:
-            return answered(await self._coordinator.ask(route.command(**fields)))
+            command = route.command(**{**fields, "id": command_identifier(request)})
+            return answered(await self._coordinator.ask(command))
         return await self.finish(route, request, *await self.accept(request, route.command, fields))
 
     async def accept(
