@@ -35,6 +35,7 @@ import judging
 import jvm
 import observation
 import page_drawing
+import plans
 import state
 import updown
 import windowed
@@ -48,6 +49,7 @@ BENCHMARKS = {
     for module in (
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
         edge,
+        plans,
         observation,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )
