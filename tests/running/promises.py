@@ -29,6 +29,7 @@ PROMISES = {
     "pipelines": "Apply it. Later, apply a changed file, and Towpath does what the difference needs",
     "draining": "it first finishes what its inputs hold",
     "applies": "An apply survives the death of any process and of the coordinator",
+    "plans": "agents and gateways may be killed at any moment of a roll-out",
     "user code": "is stored under its hash and follows its job",
     "strategies": "Four ways to move a job",
     "abort": "rolls it back while that is possible",

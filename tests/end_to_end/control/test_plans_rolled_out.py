@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from running.coordinator import Trial
 from running.gateways import packed
+from running.promises import promise
 from running.waiting import eventually
 from towpath.agent.devices import SiteDevices
 from towpath.bus import Bus
@@ -160,6 +161,7 @@ async def _agent_part(trial: Trial) -> AsyncIterator[None]:
             await end([watching])
 
 
+@promise("plans")
 @pytest.mark.asyncio(loop_scope="session")
 async def test_plan_when_the_coordinator_is_killed_again_and_again_then_each_gateway_installs_once(
     fleet: Fleet,
