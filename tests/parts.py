@@ -91,7 +91,7 @@ REST = (
     folder("laboratory", 9, "fault rules, scenarios and the guard", ONE_WORKER),
     folder("demonstrations", 15, "`demo`, `demo-fog` and `demo-faults`, small", ONE_WORKER),
     folder("documents", 30, "every command that README and pages show", ONE_WORKER),
-    folder("cluster", 3, "a site whose tasks run on a Spark cluster", ONE_WORKER),
+    folder("cluster", 6, "a site whose tasks run on a Spark cluster; Spark jobs on devices", ONE_WORKER),
     folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),
     folder(
         "durability", 20, "power cuts, full disks, wrong clocks, sleep; many moves under kills", ONE_WORKER

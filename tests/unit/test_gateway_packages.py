@@ -125,7 +125,7 @@ def test_package_when_a_new_version_is_installed_then_keeps_properties_and_drops
 ) -> None:
     shelf = shelf_at(tmp_path)
     install(shelf, wanted("1"))
-    shelf.configure("thin", {"every": "7"})
+    shelf.keep("thin", shelf.changed("thin", {"every": "7"}))
     install(shelf, wanted("2"))
     assert (shelf.record("thin").manifest.version, shelf.record("thin").properties) == ("2", {"every": 7})
     assert len([*(tmp_path / "gateway/packages/thin").iterdir()]) == 1
@@ -136,7 +136,7 @@ def test_new_version_when_it_does_not_start_then_the_former_one_comes_back_also_
 ) -> None:
     shelf = shelf_at(tmp_path)
     install(shelf, wanted("1"))
-    shelf.configure("thin", {"every": 7})
+    shelf.keep("thin", shelf.changed("thin", {"every": 7}))
     shelf.fetch(wanted("2"), ignore)
     shelf.install(wanted("2"))
 
@@ -179,8 +179,11 @@ def test_properties_when_they_are_replaced_then_others_have_the_manifests_values
 ) -> None:
     shelf = shelf_at(tmp_path)
     install(shelf, wanted(properties={"every": 2, "offset": 0}, operators=OPERATORS))
-    shelf.configure("thin", {"offset": 5})
-    assert shelf.configure("thin", {"every": 3}, replace=True).properties == {"every": 3, "offset": 0}
+    shelf.keep("thin", shelf.changed("thin", {"offset": 5}))
+    assert shelf.keep("thin", shelf.changed("thin", {"every": 3}, replace=True)).properties == {
+        "every": 3,
+        "offset": 0,
+    }
 
 
 def test_package_when_killed_between_fetching_and_installing_then_nothing_is_left_over(

@@ -176,3 +176,30 @@ def test_document_when_it_is_no_plan_then_both_formats_are_told() -> None:
 def test_catalogue_when_two_devices_have_one_id_then_is_refused() -> None:
     with pytest.raises(TowpathError, match="also has this id"):
         read_catalogue("devices: [{id: a}, {id: a}]")
+
+
+def test_cluster_when_its_devices_have_addresses_then_each_is_told_of_all() -> None:
+    listing = read_plan((EXAMPLES / "thesis-a1.json").read_text(), name="thesis").plan
+    catalogue = read_catalogue((EXAMPLES / "thesis-catalogue.yaml").read_text())
+
+    forecast = next(o for o in check(listing, catalogue) if o.operation == "003")
+
+    assert forecast.arguments["spark.workers"] == 5
+    assert forecast.arguments["spark.devices"] == "VM-1=10.0.0.11, VM-2=10.0.0.12, VM-3=10.0.0.13"
+
+
+def test_cluster_when_a_device_has_no_address_then_it_is_named() -> None:
+    task = {"package": {"name": "average.dp"}, "arguments": {"spark.workers": 2}}
+
+    (error,) = errors(operation("a", executes=task, placement={"devices": ["pi-1", "pi-2"]}))
+
+    assert error.field == "operations[0].executes.arguments.spark.workers"
+    assert "pi-1, pi-2" in error.message
+
+
+def test_cluster_when_it_has_one_device_then_its_arguments_stay() -> None:
+    task = {"package": {"name": "average.dp"}, "arguments": {"spark.workers": 2}}
+
+    (found,) = check(plan(operation("a", executes=task)), CATALOGUE)
+
+    assert found.arguments == {"spark.workers": 2}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from towpath.contracts.message import Model
 from towpath.contracts.plan import DeviceName, Package, Place, Resources, Text
@@ -12,6 +14,8 @@ class Device(Model):
     """Gateway, server or virtual machine that runs applications."""
 
     id: DeviceName
+    address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.:-]+$")] | None = None
+    """Address at which other devices reach it. Needed where an operation's devices form one cluster."""
     place: Place = Place()
     type: Text | None = None
     model: Text | None = None

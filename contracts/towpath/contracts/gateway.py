@@ -135,7 +135,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of an application's process."""
+    """Limits of the process of light operators."""
 
     memory_mb: int = 128
     """Address space, of which about 20 MB are the interpreter's."""
@@ -149,7 +149,7 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topics that an application reads."""
 
     topics: list[str]
-    """MQTT topic filters."""
+    """MQTT topic filters. `$name` stands for the property of that name."""
     broker: str = "local"
     """`local`: the gateway's own broker, for its sensors. `site`: the broker of the site that it feeds."""
 
@@ -160,10 +160,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     version: str
     input: Input
-    operators: list[dict[str, Any]]
-    """Operators in their order. A parameter `$publish.rate` has the value of the property `publish.rate`."""
     output: str
     """Topic of the results, under `site/`."""
+    kind: str = "operators"
+    """`operators`: light operators in one process. `spark`: a Spark cluster with a job."""
+    operators: list[dict[str, Any]] = []
+    """Operators in their order. A parameter `$publish.rate` has the value of the property `publish.rate`."""
+    script: str = ""
+    """Python file of the package that is the job of a Spark cluster."""
     properties: dict[str, Any] = {}
     """Properties with their default values, which also give their types."""
     limits: Limits = Limits()

@@ -10,7 +10,7 @@ import msgspec
 
 from towpath.contracts.gateway import Code, Manifest, Problem
 from towpath.gateways.control import body_as, check_name, decode
-from towpath.gateways.operators.chain import Chain
+from towpath.gateways.kinds.kind import kind_named
 from towpath.gateways.refusal import Refusal
 
 MANIFEST = "manifest.json"
@@ -24,13 +24,18 @@ _BROKERS = ("local", "site")
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Return the manifest in a file. Raises `Refusal` (400) with all that is wrong."""
-    manifest = body_as(decode(content, dict), Manifest)
-    check_name("name", manifest.name)
-    check_name("version", manifest.version)
+    """Return the manifest in a file, with the properties that all applications of its kind have.
+
+    Raises `Refusal` (400) with all that is wrong.
+    """
+    given = body_as(decode(content, dict), Manifest)
+    check_name("name", given.name)
+    check_name("version", given.version)
+    kind = kind_named(given.kind)
+    manifest = msgspec.structs.replace(given, properties={**kind.properties, **given.properties})
     problems = [*_problems(manifest)]
     try:
-        Chain(manifest.operators, manifest.properties)
+        kind.check(manifest, manifest.properties)
     except Refusal as refusal:
         problems += refusal.problems
     if problems:
@@ -46,8 +51,6 @@ def _problems(manifest: Manifest) -> list[Problem]:
         problems.append(Problem("no such broker", "input.broker", manifest.input.broker, [*_BROKERS]))
     if not manifest.input.topics or not all(manifest.input.topics):
         problems.append(Problem("no topic to read", "input.topics", manifest.input.topics))
-    if not manifest.operators:
-        problems.append(Problem("no operator", "operators", allowed="at least one"))
     for name, value in manifest.properties.items():
         if not isinstance(value, str | int | float | bool | list):
             problems.append(
@@ -68,18 +71,18 @@ def with_properties(manifest: Manifest, current: dict[str, Any], changes: dict[s
         if name not in manifest.properties:
             problems.append(Problem("no such property", name, value, sorted(manifest.properties)))
             continue
-        kind = _kind(manifest.properties[name])
+        wanted = _type(manifest.properties[name])
         try:
-            values[name] = msgspec.convert(value, kind, strict=False)
+            values[name] = msgspec.convert(value, wanted, strict=False)
         except msgspec.ValidationError as error:
-            problems.append(Problem(str(error), name, value, str(getattr(kind, "__name__", kind))))
+            problems.append(Problem(str(error), name, value, str(getattr(wanted, "__name__", wanted))))
     if problems:
         raise Refusal(Code.BAD_REQUEST, *problems)
-    Chain(manifest.operators, values)
+    kind_named(manifest.kind).check(manifest, values)
     return values
 
 
-def _kind(default: Any) -> Any:
+def _type(default: Any) -> Any:
     # A whole number as default does not mean that only whole numbers are allowed.
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
     return int | float if is_number else type(default)

@@ -23,6 +23,7 @@ from towpath.atomic_write import make_private_directory, sync_directory, sync_tr
 from towpath.contracts.gateway import Code, InstallPackage, Manifest, Problem
 from towpath.gateways.download import Progress, blocks_of, download
 from towpath.gateways.ed25519 import verifies
+from towpath.gateways.kinds.kind import kind_named
 from towpath.gateways.manifest import MANIFEST, is_inside, read_manifest, with_properties
 from towpath.gateways.refusal import Refusal
 
@@ -163,13 +164,13 @@ class PackageShelf:
         manifest = msgspec.structs.replace(manifest, name=wanted.name)
         before = former if former is None or former.settled else former.former
         record = Installed(manifest, wanted.sha256, properties, settled=False, former=before)
-        return self._keep(wanted.name, record)
+        return self.keep(wanted.name, record)
 
     def settle(self, name: str) -> Installed:
         """Note that an application has started: it does not go back any more. Return the record before."""
         record = self.record(name)
         if not record.settled:
-            self._keep(name, msgspec.structs.replace(record, settled=True, former=None))
+            self.keep(name, msgspec.structs.replace(record, settled=True, former=None))
             self._tidy(name)
         return record
 
@@ -179,19 +180,19 @@ class PackageShelf:
         if former is None:
             self.uninstall(name)
             return None
-        self._keep(name, former)
+        self.keep(name, former)
         self._tidy(name)
         return former
 
-    def configure(self, name: str, changes: dict[str, Any], *, replace: bool = False) -> Installed:
-        """Change properties. Raises `Refusal` with all that is wrong, and then changes none."""
+    def changed(self, name: str, changes: dict[str, Any], *, replace: bool = False) -> Installed:
+        """Return the record with other properties, to be kept. Raises `Refusal` with all that is wrong."""
         record = self.record(name)
         properties = with_properties(record.manifest, {} if replace else record.properties, changes)
-        return self._keep(name, msgspec.structs.replace(record, properties=properties))
+        return msgspec.structs.replace(record, properties=properties)
 
     def set_started(self, name: str, started: bool) -> Installed:
         """Note that an application is to run, or not to."""
-        return self._keep(name, msgspec.structs.replace(self.record(name), started=started))
+        return self.keep(name, msgspec.structs.replace(self.record(name), started=started))
 
     def uninstall(self, name: str) -> None:
         """Forget a package. Raises `Refusal` (404). Call `clear` when its application has ended."""
@@ -203,7 +204,8 @@ class PackageShelf:
         """Delete the files of a package that is not installed any more."""
         self._tidy(name)
 
-    def _keep(self, name: str, record: Installed) -> Installed:
+    def keep(self, name: str, record: Installed) -> Installed:
+        """Replace the record of a package."""
         write_atomically(self._records / f"{name}.json", msgspec.json.encode(record))
         self._installed[name] = record
         return record
@@ -234,6 +236,7 @@ class PackageShelf:
             problem = Problem("the manifest says otherwise", "version", wanted.version, manifest.version)
             raise Refusal(Code.BAD_REQUEST, problem)
         with_properties(manifest, {}, wanted.properties)
+        kind_named(manifest.kind).check_device(manifest, directory)
 
 
 def _unpack(archive: Path, directory: Path, most_bytes: int) -> None:

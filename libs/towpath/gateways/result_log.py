@@ -150,6 +150,10 @@ class ResultLog:
             number = self._settled.missing_from(number + 1)
         return found
 
+    def newest(self) -> bytes | None:
+        """Return the newest result, delivered or not; None if it is not on the disk any more."""
+        return self._payload(self.last) if self.last >= min(self._sizes) else None
+
     def delivered(self, number: int) -> None:
         """Note that a result need not be sent again. `save` writes it down."""
         self._settled.add(number)

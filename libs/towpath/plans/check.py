@@ -9,6 +9,7 @@ from towpath.contracts.device_catalogue import Device, DeviceCatalogue
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.plan import DeployableOperation, DeploymentPlan, Operation, Package, TaskKind
 from towpath.contracts.quantity import bytes_text
+from towpath.plans.cluster import with_cluster
 from towpath.plans.findings import Findings
 from towpath.plans.order import data_flow, find_cycle, listed, order_numbers, start_order
 from towpath.plans.placing import placed
@@ -33,6 +34,7 @@ def check(plan: DeploymentPlan, catalogue: DeviceCatalogue) -> list[DeployableOp
     _check_fit(plan, devices, findings)
     _check_rooms(plan, devices, findings)
     _check_applications(plan, devices, findings)
+    arguments = [with_cluster(o, devices[n], n, findings) for n, o in enumerate(plan.operations)]
     packages = [_package(operation, n, catalogue, findings) for n, operation in enumerate(plan.operations)]
     findings.raise_errors()
     after = start_order(plan)
@@ -45,7 +47,7 @@ def check(plan: DeploymentPlan, catalogue: DeviceCatalogue) -> list[DeployableOp
             order=numbers[operation.id],
             after=sorted(after[operation.id]),
             package=packages[position],
-            arguments=operation.executes.arguments,
+            arguments=arguments[position],
             devices=[device.id for device in devices[position]],
         )
         for position, operation in enumerate(plan.operations)

@@ -68,6 +68,7 @@ class Gateway:
             shelf,
             directory,
             {"local": local, "site": site},
+            settings.device,
             f"gateway-{settings.account}-{settings.device}",
             self._keep,
             begin,

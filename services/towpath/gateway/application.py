@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Protocol
 
 import msgspec
@@ -15,20 +16,13 @@ import msgspec
 from towpath import tasks
 from towpath.atomic_write import write_atomically
 from towpath.gateway.application_input import ApplicationInput
+from towpath.gateway.restarts import Restarts
 from towpath.gateway.worker import Start
-from towpath.gateway.worker_process import READY_WITHIN_S, WorkerEnded
+from towpath.gateway.worker_process import WorkerEnded
+from towpath.gateways.kinds.kind import kind_named
 from towpath.gateways.package_shelf import Installed
 
 log = logging.getLogger(__name__)
-
-RESTART_FIRST_S, RESTART_MOST_S = 1.0, 60.0
-"""Delay before a restart. It doubles with each run that ends soon."""
-
-STEADY_S = 60.0
-"""A run of this length is no part of a crash loop."""
-
-CRASH_LOOP = 4
-"""So many short runs in a row are a crash loop, which is reported."""
 
 DISK_RETRY_S = 1.0
 
@@ -55,6 +49,10 @@ class RunningWorker(Protocol):
         """Return its next report. Raises `WorkerEnded`."""
         ...
 
+    def confirm(self, number: int) -> None:
+        """Tell it that the results of a report with this number are kept."""
+        ...
+
     async def kill(self) -> None:
         """End it."""
         ...
@@ -73,29 +71,37 @@ class Application:
     def __init__(
         self,
         record: Installed,
+        device: str,
         directory: Path,
         state: Path,
         source: ApplicationInput,
         sink: Sink,
         begin: Begin,
     ) -> None:
-        """`begin` starts its process."""
+        """`state`: where it keeps its state, a file with `.json` behind and perhaps a directory with `.d`.
+
+        `begin` starts its process.
+        """
         self._record = record
+        self._device = device
         self._directory = directory
-        self._state_file = state
+        self._state_directory = state.with_name(f"{state.name}.d")
+        self._state_file = state.with_name(f"{state.name}.json")
         self._input = source
         self._sink = sink
         self._begin = begin
         self._worker: RunningWorker | None = None
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._short_runs = 0
-        self.restarts = 0
+        self._restarts = Restarts()
+        self._input_session = token_hex(6)
         self.results = self.rejected = 0
         self.reason: str | None = None
         """Reason of the last rejected event."""
         self.trouble: str | None = None
         """Reason for the end of the last run, if it ended by itself."""
+        self.processes: dict[str, Any] | None = None
+        """Processes that its process has started, in its own words."""
         self.state = STARTING
 
     def start(self) -> None:
@@ -109,7 +115,7 @@ class Application:
     async def settle(self) -> str | None:
         """Wait until the process is ready or has failed to start. Return what is wrong, or None."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(READY_WITHIN_S):
+            async with asyncio.timeout(kind_named(self._record.manifest.kind).ready_s):
                 await self._settled.wait()
         return None if self.state == RUNNING else self.trouble or "not ready yet"
 
@@ -140,13 +146,14 @@ class Application:
             "version": self._record.manifest.version,
             "state": self.state,
             "pid": None if self._worker is None else self._worker.pid,
-            "restarts": self.restarts,
+            "restarts": self._restarts.count,
             "trouble": self.trouble,
             "received": self._input.received,
             "malformed": self._input.malformed,
             "rejected": self.rejected,
             "last_rejection": self.reason,
             "results": self.results,
+            **({} if self.processes is None else {"processes": self.processes}),
         }
 
     async def _run(self) -> None:
@@ -154,10 +161,9 @@ class Application:
         try:
             while True:
                 await self._run_once()
-                delay = min(RESTART_FIRST_S * 2 ** max(0, self._short_runs - 1), RESTART_MOST_S)
+                delay = self._restarts.delay_s
                 log.warning("%s: %s; restarting in %g s", self.name, self.trouble, delay)
                 await asyncio.sleep(delay)
-                self.restarts += 1
         finally:
             await tasks.end([reading])
 
@@ -169,8 +175,9 @@ class Application:
             self.trouble = str(error)
         except OSError as error:  # No memory or no process for it.
             self.trouble = f"cannot be started: {error}"
-        self._short_runs = 1 if time.monotonic() - began > STEADY_S else self._short_runs + 1
-        self.state = CRASH_LOOPS if self._short_runs >= CRASH_LOOP else RESTARTING
+        self.processes = None
+        self._restarts.ended(time.monotonic() - began)
+        self.state = CRASH_LOOPS if self._restarts.is_loop else RESTARTING
         self._settled.set()
 
     async def _work(self) -> None:
@@ -182,6 +189,12 @@ class Application:
             manifest.limits,
             str(self._directory),
             self._saved_state(),
+            manifest.kind,
+            manifest.script,
+            self._device,
+            str(self._state_directory),
+            self._record.sha256,
+            self._input_session,
         )
         worker = await self._begin(start)
         if start.properties != self._record.properties:  # Changed meanwhile: the next run has them.
@@ -220,6 +233,11 @@ class Application:
             with contextlib.suppress(OSError):
                 write_atomically(self._state_file, msgspec.json.encode(kept), durable=False)
         self._input.done(line["done"])
+        if (number := line.get("confirm")) is not None and self._worker is not None:
+            self._worker.confirm(number)
+        if "processes" in line:
+            self.processes, self.trouble = line["processes"], line["trouble"]
+            self.state = CRASH_LOOPS if line["crash_loop"] else RUNNING
 
     def _saved_state(self) -> list[Any] | None:
         """Return the state of a former run of the same package, or None."""

@@ -60,7 +60,9 @@ class ApplicationInput:
         self.received = self.malformed = 0
 
     async def run(self) -> None:
-        """Read until cancelled. A lost connection is made again."""
+        """Read until cancelled. A lost connection is made again. Without topics, there is nothing to do."""
+        if not self._topics:
+            await asyncio.Event().wait()
         delay = RETRY_FIRST_S
         while True:
             try:
@@ -148,6 +150,8 @@ class ApplicationInput:
 
     async def forget(self) -> None:
         """Let the broker forget the session, if it can be reached now. Its events are not wanted any more."""
+        if not self._topics:
+            return
         with contextlib.suppress(OSError):
             async with MqttConnection(self._address, self._client_id, session=False):
                 pass

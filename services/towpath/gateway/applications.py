@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from towpath.atomic_write import make_private_directory
 from towpath.gateway.application import CRASH_LOOPS, Application, Begin
 from towpath.gateway.application_input import ApplicationInput
+from towpath.gateways.kinds.kind import kind_named
 from towpath.gateways.package_shelf import Installed, PackageShelf
 from towpath.mqtt.broker_address import BrokerAddress
 
@@ -27,6 +30,7 @@ class Applications:
         shelf: PackageShelf,
         directory: Path,
         brokers: dict[str, BrokerAddress],
+        device: str,
         prefix: str,
         keep: Keep,
         begin: Begin,
@@ -37,13 +41,21 @@ class Applications:
         for scratch in self._states.glob(".*.tmp"):
             scratch.unlink()
         self._brokers = brokers
+        self._device = device
         self._prefix = prefix
         self._keep = keep
         self._begin = begin
         self._running: dict[str, Application] = {}
 
     def start_all(self) -> None:
-        """Start all installed applications that were not stopped on purpose. Needs no broker."""
+        """Start all installed applications that were not stopped on purpose. Needs no broker.
+
+        Delete states of others: a former run was killed while it uninstalled them.
+        """
+        known = {each for name in self._shelf.installed for each in (f"{name}.d", f"{name}.json")}
+        for left in [*self._states.iterdir()]:
+            if left.name not in known:
+                _delete(left)
         for name, record in self._shelf.installed.items():
             if record.started:
                 self.start(name)
@@ -54,8 +66,9 @@ class Applications:
             record = self._shelf.record(name)
             application = Application(
                 record,
+                self._device,
                 self._shelf.directory(name),
-                self._states / f"{name}.json",
+                self._states / name,
                 self._input(name, record),
                 lambda results: self._keep(name, record.manifest.output, results),
                 self._begin,
@@ -72,17 +85,33 @@ class Applications:
 
     async def forget(self, record: Installed) -> None:
         """Delete an application's state and its session at the broker."""
-        (self._states / f"{record.manifest.name}.json").unlink(missing_ok=True)
+        name = record.manifest.name
+        kind = kind_named(record.manifest.kind)
+        outside = kind.directories(record.manifest, record.properties, self._device)
+        for state in (self._states / f"{name}.json", self._states / f"{name}.d", *outside):
+            await asyncio.to_thread(_delete, state)
         await self.forget_input(record)
 
-    async def forget_input(self, record: Installed) -> None:
-        """Delete the session at the broker that an application had for the topics it read."""
-        await self._input(record.manifest.name, record).forget()
+    async def forget_input(self, record: Installed, present: Installed | None = None) -> None:
+        """Delete the session at the broker that an application had, unless the present one reads the same."""
+        if present is None or self._topics(record) != self._topics(present):
+            await self._input(record.manifest.name, record).forget()
+
+    async def leave_topics(self, former: Installed, record: Installed) -> None:
+        """Stop an application that is to read other topics, and let the broker forget its session.
+
+        This comes before the new record is kept: a gateway that was killed in between knows the session.
+        """
+        if self._topics(former) != self._topics(record):
+            await self.stop(former.manifest.name)
+            await self.forget_input(former)
 
     async def configure(self, name: str, record: Installed) -> None:
-        """Change the properties of an application, if it runs."""
+        """Change the properties of an application, or start it with them if it was stopped for that."""
         if name in self._running:
             await self._running[name].configure(record)
+        elif record.started:
+            self.start(name)
 
     async def close(self) -> None:
         """Stop all."""
@@ -103,8 +132,20 @@ class Applications:
         return sorted(name for name, each in self._running.items() if each.state == CRASH_LOOPS)
 
     def _input(self, name: str, record: Installed) -> ApplicationInput:
-        source = record.manifest.input
+        topics = self._topics(record)
+        broker = record.manifest.input.broker
         # Other topics are another session: the former one stays until the application runs with the new.
-        topics = hashlib.sha256("\0".join([source.broker, *source.topics]).encode()).hexdigest()[:8]
-        session = f"{self._prefix}-{name}-{topics}"
-        return ApplicationInput(self._brokers[source.broker], session, source.topics)
+        digest = hashlib.sha256("\0".join([broker, *topics]).encode()).hexdigest()[:8]
+        return ApplicationInput(self._brokers[broker], f"{self._prefix}-{name}-{digest}", topics)
+
+    def _topics(self, record: Installed) -> list[str]:
+        manifest = record.manifest
+        return kind_named(manifest.kind).topics(manifest, record.properties, self._device)
+
+
+def _delete(path: Path) -> None:
+    """Delete a file or directory, if it is there. What cannot be deleted goes at the next start."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

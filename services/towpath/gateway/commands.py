@@ -265,8 +265,8 @@ class Commands:
                     Code.FAILED, Problem(f"the application does not start: {trouble}", "name", name)
                 )
         record = self._shelf.settle(name)
-        if record.former is not None and record.former.manifest.input != record.manifest.input:
-            await self._applications.forget_input(record.former)
+        if record.former is not None:
+            await self._applications.forget_input(record.former, record)
 
     async def _undo(self, name: str) -> None:
         """Go back to what was there before an installation, unless the application has started once."""
@@ -278,8 +278,8 @@ class Commands:
         if former is None:
             self._shelf.clear(name)
             await self._applications.forget(record)
-        elif former.manifest.input != record.manifest.input:
-            await self._applications.forget_input(record)
+        else:
+            await self._applications.forget_input(record, former)
         self._start_again(former)
 
     def _start_again(self, record: Installed | None) -> None:
@@ -315,7 +315,9 @@ class Commands:
         return Code.OK, {"name": name, "started": started}
 
     async def _configure(self, name: str, changes: dict[str, Any], replace: bool) -> Outcome:
-        record = self._shelf.configure(name, changes, replace=replace)
+        record = self._shelf.changed(name, changes, replace=replace)
+        await self._applications.leave_topics(self._shelf.record(name), record)
+        self._shelf.keep(name, record)
         await self._applications.configure(name, record)
         return Code.OK, {"properties": record.properties}
 

@@ -33,6 +33,8 @@ class InsideWorker:
     @classmethod
     async def start(cls, start: Start) -> InsideWorker:
         """Begin. Raises `WorkerEnded` for a package with code."""
+        if start.kind != "operators":
+            raise WorkerEnded(f"applications of the kind {start.kind} run apart only")
         if any(each[OPERATOR] == "python" for each in start.operators):
             raise WorkerEnded("code of packages runs apart only")
         chain = Chain(start.operators, start.properties)
@@ -61,6 +63,9 @@ class InsideWorker:
     async def read(self) -> dict[str, Any]:
         """Return the next report of results."""
         return await self._lines.get()
+
+    def confirm(self, number: int) -> None:
+        """Ignore it: no report asks for it."""
 
     async def kill(self) -> None:
         """End."""

@@ -9,6 +9,11 @@ alone. It ends with the gateway, whatever that dies of.
     out   {"ready": true} or {"refused": "..."}  once
           {"configured": true} or {"refused": "..."}
           {"results": [...], "done": 7, "state": [...], "rejected": 0, "reason": null}
+
+A report of another program for another kind of application (see `libs/towpath/gateways/kinds`) may also have:
+
+          "confirm": 3                           answered by {"confirmed": 3} when its results are kept
+          "processes": {...}, "trouble": null, "crash_loop": false
 """
 
 from __future__ import annotations
@@ -47,6 +52,16 @@ class Start(msgspec.Struct, frozen=True):
     directory: str
     """Directory of the package, from which its modules are imported."""
     state: list[Any] | None = None
+    """State that the last report of a former run had."""
+    kind: str = "operators"
+    script: str = ""
+    device: str = ""
+    state_directory: str = ""
+    """Directory of the application's own. It may not exist yet, and goes when the package is uninstalled."""
+    sha256: str = ""
+    """Digest of the package."""
+    input_session: str = ""
+    """Changes when the numbers of events begin again."""
 
 
 class Worker:

@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 
 from towpath.gateway.worker import Start
-
-READY_WITHIN_S = 30.0
-"""Time for an interpreter to start on a small device that starts others, too."""
+from towpath.gateways.kinds.kind import Kind, kind_named
 
 ANSWER_WITHIN_S = 15.0
 """Time for a running application to take other properties. One event may take `cpu_s_per_event`."""
@@ -29,15 +27,17 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """A started process. Use it as a context: it does not outlive it."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, kind: Kind) -> None:
         self._process = process
+        self._kind = kind
         self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._is_ready = False
 
     @classmethod
     async def start(cls, start: Start) -> WorkerProcess:
         """Start a process and wait until it is ready. Raises `WorkerEnded`."""
-        command = (sys.executable, "-m", "towpath.gateway.worker")
+        kind = kind_named(start.kind)
+        command = (sys.executable, "-m", kind.module)
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,
@@ -45,14 +45,14 @@ class WorkerProcess:
             limit=_LONGEST_LINE,
             env={**os.environ, "MALLOC_ARENA_MAX": "1"},
         )
-        worker = cls(process)
+        worker = cls(process, kind)
         try:
             worker._write({"start": start})
-            async with asyncio.timeout(READY_WITHIN_S):
+            async with asyncio.timeout(kind.ready_s):
                 line = await worker.read()
         except TimeoutError:
             await worker.kill()
-            raise WorkerEnded(f"not ready within {READY_WITHIN_S:g} s") from None
+            raise WorkerEnded(f"not ready within {kind.ready_s:g} s") from None
         except BaseException:
             await worker.kill()
             raise
@@ -84,6 +84,10 @@ class WorkerProcess:
         if "refused" in answer:
             raise WorkerEnded(answer["refused"])
 
+    def confirm(self, number: int) -> None:
+        """Tell it that the results of a report with this number are kept."""
+        self._write({"confirmed": number})
+
     def _write(self, line: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(line) + b"\n")
@@ -102,11 +106,15 @@ class WorkerProcess:
         raise WorkerEnded(_ending(await self._process.wait()))
 
     async def kill(self) -> None:
-        """End the process, if it has not ended, and reap it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """End the process, if it has not ended, and reap it. One that has others ends them first."""
         if self._process.stdin is not None:
             self._process.stdin.close()
+        if self._kind.end_s:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._kind.end_s):
+                    await self._process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
         await self._process.wait()
 
 

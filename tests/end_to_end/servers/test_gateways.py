@@ -290,8 +290,12 @@ async def test_package_when_its_code_does_not_load_then_the_answer_says_why_and_
 
     assert answer.code == 500
     assert "No module named 'nothing_there'" in answer.body["errors"][0]["message"]
-    (found,) = (await applications(client)).values()
-    assert (found["version"], found["state"]) == ("1", "running")
+
+    async def former_runs() -> bool:
+        (found,) = (await applications(client)).values()
+        return (found["version"], found["state"]) == ("1", "running")
+
+    await eventually(former_runs)
 
 
 async def test_install_when_the_gateway_is_on_hold_then_is_refused_until_it_is_released(
