@@ -86,12 +86,12 @@ def parse_address(topic: str) -> Address:
 
 
 def requests_filter(account: str, device: str) -> list[str]:
-    """Return the topic filters of all requests to a gateway: no answers, and no presence of its own."""
-    return [
-        "/".join((CONTROL_PREFIX, account, device, application, verb, "#"))
-        for application in APPLICATION_IDS
-        for verb in VERBS
-    ]
+    """Return the topic filters of all requests to a gateway, without the presence of its own.
+
+    There are two, for resources of one and of two levels. Filters by verb would cost nats-server a consumer
+    each.
+    """
+    return ["/".join((CONTROL_PREFIX, account, device, "+", "+", *levels)) for levels in (["+"], ["+", "+"])]
 
 
 def reply_topic(account: str, requester: str, application: str, request: str) -> str:

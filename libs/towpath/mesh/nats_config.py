@@ -26,6 +26,10 @@ SYSTEM_ACCOUNT = "SYS"
 MAX_PAYLOAD = 8 * 1024**2
 """Bytes of one message. A chunk of state has at most one mebibyte; the rest is room for batches."""
 
+MAX_CONSUMERS = 100_000
+"""Consumers of a stream. Each QoS 1 subscription of an MQTT session is one. nats-server's default of 1,000
+holds for all subscribers of a site together. More were refused, without a reason that MQTT could tell."""
+
 MAX_STORE = 1024**4
 """Bytes that a server may promise to streams. A promise takes no room: a full disk refuses messages when they
 come. The server's own default, three quarters of the free space, would refuse the tenth job because nine
@@ -144,7 +148,12 @@ def _server(name: str, host: str, port: int) -> Config:
 
 
 def _jetstream(domain: str, directory: str, *, power_safe: bool) -> Config:
-    config: Config = {"store_dir": directory, "domain": domain, "max_file_store": MAX_STORE}
+    config: Config = {
+        "store_dir": directory,
+        "domain": domain,
+        "max_file_store": MAX_STORE,
+        "limits": {"default_max_consumers": MAX_CONSUMERS},
+    }
     if power_safe:
         config["sync_interval"] = "always"
     return config

@@ -311,3 +311,16 @@ async def test_device_may_subscribe_often_when_each_is_a_wildcard(mesh: Mesh) ->
         for number in range(20):
             [code] = await device.subscribe(f"stats/{number}/#", qos=1)
             assert not getattr(code, "is_failure", True)
+
+
+async def test_stream_when_it_has_more_than_a_thousand_consumers_then_takes_more(mesh: Mesh) -> None:
+    async with mesh.agent("jfk") as agent:
+        jetstream = agent.jetstream()
+        stream = await jetstream.add_stream(name="CROWD", subjects=["crowd.>"], storage=StorageType.MEMORY)
+        config = ConsumerConfig(mem_storage=True, ack_policy=AckPolicy.NONE, inactive_threshold=60)
+        try:
+            for _ in range(11):
+                await asyncio.gather(*(jetstream.add_consumer("CROWD", config) for _ in range(100)))
+            assert (await jetstream.stream_info("CROWD")).state.consumer_count == 1100
+        finally:
+            await jetstream.delete_stream(stream.config.name or "")
