@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -56,6 +56,9 @@ bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify
 
 bench-edge: setup ## Measure an edge node alone at up to 14,000 reports/s, beside IRONEDGE's figures (SCALE=--quick or --full).
 	@$(PYTHON) tests/bench/run.py --only edge $(SCALE)
+
+bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of faults on the link (SCALE="--backlog … --minutes …").
+	@$(PYTHON) tests/bench/uplink.py $(SCALE)
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways, one by one and at once (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans $(SCALE)

@@ -109,6 +109,10 @@ class Played:
     async def jobs(self) -> dict[str, JobEntry]:
         return self.entries
 
+    async def call(self, method: str, key: str) -> dict[str, str]:
+        """Return a hash of the registry: there are no uplinks."""
+        return {}
+
     async def former(self, name: str) -> FormerJob | None:
         return self.left.get(name)
 

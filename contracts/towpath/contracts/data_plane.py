@@ -45,7 +45,7 @@ CONTROL_SUBJECTS = "$EDC.>"
 CONTROL_STORE_SUBJECTS = f"{MQTT_STORE}{CONTROL_SUBJECTS}"
 """Subjects under which `MQTT_STREAM` holds requests and answers for the sessions of gateways."""
 
-UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>")
+UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>", "uplink.>", "uplink-notice.>")
 """Subjects of results on their way to a stream. Only a stream makes them public."""
 
 MQTT_DELIVERY = "towpath.mqtt."
@@ -95,6 +95,16 @@ def shadow_subject(subject: str) -> str:
     return f"shadow.{subject}"
 
 
+def uplink_prefix(to: str, site: str, name: str) -> str:
+    """Where an uplink of `site` publishes at `to`. The public subject of the event follows."""
+    return f"uplink.{to}.{site}.{name}."
+
+
+def uplink_notice(to: str, site: str, name: str) -> str:
+    """Where an uplink says what is gone. Not public."""
+    return f"uplink-notice.{to}.{site}.{name}"
+
+
 def closed_subject(site: str, stream: str) -> str:
     """The subject of an output stream that no one may publish into. It has to listen to something."""
     return f"closed.{site}.{stream}"
@@ -130,6 +140,7 @@ MQTT_STREAM = "$MQTT_msgs"
 OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
 MIRROR_STREAM_PREFIX = "MIRROR_"
+UPLINK_STREAM_PREFIX = "UPLINK_"
 
 KEEPER_PREFIX = "towpath-keeper-"
 """Beginning of the name of the consumer that lets `MQTT_STREAM` keep what it took after a serial number. That
@@ -171,6 +182,11 @@ def mirror_stream(site: str, stream: str) -> str:
     return f"{MIRROR_STREAM_PREFIX}{site}_{stream}"
 
 
+def uplink_stream(name: str) -> str:
+    """The stream at an uplink's destination that keeps what has arrived. Names of uplinks are unique."""
+    return f"{UPLINK_STREAM_PREFIX}{name}"
+
+
 def is_mirror(stream: str) -> bool:
     """True if a stream is the copy of another site's."""
     return stream.startswith(MIRROR_STREAM_PREFIX)
@@ -196,6 +212,18 @@ two messages, also where they say the same of the same window: which of them cou
 
 BATCH_HEADER = "Towpath-Batch"
 """`generation.batch` of the micro-batch that published the message: tells a restart what it published."""
+
+UPLINK_HEADER = "Towpath-Uplink"
+"""Place of a forwarded event at its origin, with spaces between: numbering, lane (`live`, `late` or `kept`),
+serial number, the serial numbers after and through which it is the only one of its uplink, and the time at
+which the origin stored it."""
+
+UPLINK_POSITION_HEADER = "Towpath-Uplink-Position"
+"""All that an uplink has forwarded, this message included: JSON, see `towpath.uplinks.position`. On the first
+and the last message of a batch, and on notices."""
+
+UPLINK_GONE_HEADER = "Towpath-Uplink-Gone"
+"""On a notice: ranges of serial numbers that the origin had no more, `first-last`, with commas between."""
 
 MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 """Tells nats-server's MQTT side that the message was published with QoS 1."""

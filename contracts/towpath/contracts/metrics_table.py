@@ -26,6 +26,8 @@ class EntityKind(StrEnum):
     """`step:<job>/<step>`: a step of a chain, at the site that runs the job."""
     STREAM = "stream"
     """`stream:IN`, or `stream:<output stream>`, at the site that keeps it."""
+    UPLINK = "uplink"
+    """`uplink:<name>`, at the site that sends."""
     PROCESS = "process"
     """`process:<name>`: `nats`, `engine`, `agent`; at `hub` the services. `process.network.*` is known of the
     first three and of the collector: what passes a Mosquitto of the site is not measured."""
@@ -114,6 +116,22 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _counter("stream.events", "{event}", EntityKind.STREAM, "Newest serial number"),
     _gauge("stream.event_rate", "{event}/s", EntityKind.STREAM, "Events stored, over the last interval"),
     _gauge("stream.size", "By", EntityKind.STREAM, "Bytes kept"),
+    _gauge("uplink.backlog", "{event}", EntityKind.UPLINK, "Serial numbers that wait to be forwarded"),
+    _gauge("uplink.backlog.size", "By", EntityKind.UPLINK, "About how many bytes they take"),
+    _gauge("uplink.rate", "By/s", EntityKind.UPLINK, "Forwarded, over the last ten seconds"),
+    _gauge("uplink.through", "s", EntityKind.UPLINK, "Until the backlog is through, if it goes on like this"),
+    _counter("uplink.forwarded", "{event}", EntityKind.UPLINK, "Events that the destination has got"),
+    _counter(
+        "uplink.discarded", "{event}", EntityKind.UPLINK, "Events that retention took before they were sent"
+    ),
+    _gauge(
+        "uplink.waits",
+        "1",
+        EntityKind.UPLINK,
+        "0: it sends, or has nothing to send; it waits for 1: a window, 2: another budget, 3: the link",
+    ),
+    _gauge("uplink.spent.window", "By", EntityKind.UPLINK, "Spent in the present or last window"),
+    _gauge("uplink.spent.month", "By", EntityKind.UPLINK, "Spent in this month"),
     _gauge("process.cpu.utilization", "1", EntityKind.PROCESS, "Cores used, with the process's children"),
     _gauge("process.memory.usage", "By", EntityKind.PROCESS, "Resident memory, with its children"),
     _counter("process.disk.read", "By", EntityKind.PROCESS, "Read from disks, with its children"),

@@ -131,6 +131,10 @@ class Home:
         """Return the directory of a site's jobs with their checkpoints."""
         return self.site(site) / "jobs"
 
+    def uplinks(self, site: str) -> Path:
+        """Return the directory of what a site's uplinks are to do, and have spent."""
+        return self.site(site) / "uplinks"
+
     def site_artefacts(self, site: str) -> Path:
         """Return the directory of user code that a site fetched from the hub."""
         return self.site(site) / "artefacts"

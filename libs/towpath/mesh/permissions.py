@@ -33,6 +33,8 @@ from towpath.contracts.data_plane import (
     rejected_subject,
     shadow_subject,
     sink_subject,
+    uplink_notice,
+    uplink_prefix,
 )
 from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import ROOT
@@ -144,6 +146,16 @@ def results_of(site: str) -> list[str]:
     return [pattern.replace("*", site, 1) for pattern in RESULTS]
 
 
+def uplinks_from(site: str) -> list[str]:
+    """Return where a site's uplinks publish, at any destination."""
+    return [f"{uplink_prefix('*', site, '*')}>", uplink_notice("*", site, "*")]
+
+
+def uplinks_to(site: str) -> list[str]:
+    """Return where uplinks to a site publish."""
+    return [f"{uplink_prefix(site, '*', '*')}>", uplink_notice(site, "*", "*")]
+
+
 def own_jetstream(site: str) -> list[str]:
     """Return what a site's own processes publish to JetStream."""
     return [*own_calls([">"]), *site_calls(site, [">"]), *site_calls("*", LOOK_UP), *CONSUMING]
@@ -178,6 +190,7 @@ def leaf(site: str) -> Rights:
             Echo.wildcard(),
             "_INBOX.>",
             *RESULTS,
+            *uplinks_from(site),
             *site_calls("*", (*LOOK_UP, *_MIRROR)),
             *_BETWEEN_STREAMS,
         ],
@@ -185,6 +198,7 @@ def leaf(site: str) -> Rights:
             f"{ROOT}.command.{site}.>",
             inbox(site),
             *results_of(site),
+            *uplinks_to(site),
             *site_calls(site, [">"]),
             *_BETWEEN_STREAMS,
         ],

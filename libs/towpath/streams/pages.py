@@ -31,6 +31,9 @@ PAGE = 2000
 PAGE_BYTES = 64 * 1024**2
 PAGE_DEADLINE_S = 15.0
 
+_WHOLE = ("204", "404")
+"""Values of the header `Status` at the end of a page, and for one without messages."""
+
 
 @dataclass(frozen=True)
 class StoredMessage:
@@ -59,13 +62,21 @@ async def last_serial(
 
 
 async def page(
-    connection: Client, site: str, stream: str, first: int, count: int = PAGE, *, subject: str | None = None
+    connection: Client,
+    site: str,
+    stream: str,
+    first: int,
+    count: int = PAGE,
+    *,
+    subject: str | None = None,
+    most_bytes: int = PAGE_BYTES,
 ) -> list[StoredMessage]:
     """Return up to `count` messages from serial `first` on, in order, of all subjects or of one.
 
-    It passes over messages that have expired. Raises `TimeoutError` when the site does not answer.
+    It passes over messages that have expired. The message that passes `most_bytes` is the last.
+    Raises `TimeoutError` when the site does not answer.
     """
-    wanted: dict[str, Any] = {"seq": first, "batch": count, "max_bytes": PAGE_BYTES}
+    wanted: dict[str, Any] = {"seq": first, "batch": count, "max_bytes": most_bytes}
     if subject is not None:
         wanted["next_by_subj"] = subject
     return await _page(connection, site, stream, wanted)
@@ -112,6 +123,8 @@ async def _page(connection: Client, site: str, stream: str, wanted: Mapping[str,
         await subscription.unsubscribe()
     if status == NO_RESPONDERS:
         raise TimeoutError(f"no one answers for {stream} at {site}")
+    if status not in _WHOLE:  # An empty page must mean that there is nothing.
+        raise TimeoutError(f"{stream} at {site} cannot be read: {status}")
     return messages
 
 

@@ -81,7 +81,7 @@ class SiteStreams:
         await self._ensure_sessions()
         taken = SubjectTransform(src=data_plane.INTAKE_SUBJECTS, dest=data_plane.DEVICE_SUBJECTS)
         kept = self.kept(data_plane.IN_STREAM, subjects=[data_plane.INTAKE_SUBJECTS])
-        await self._ensure(replace(kept, subject_transform=taken))
+        await self.ensure(replace(kept, subject_transform=taken))
         arrived = StreamConfig(
             name=data_plane.ARRIVED_STREAM,
             subjects=[data_plane.DEVICE_SUBJECTS],
@@ -89,7 +89,7 @@ class SiteStreams:
             max_msgs=1,
             no_ack=True,
         )
-        await self._ensure(arrived)
+        await self.ensure(arrived)
 
     async def _ensure_sessions(self) -> None:
         """Make the stream that holds results for MQTT sessions, or change the one that the server made.
@@ -300,7 +300,7 @@ class SiteStreams:
         every_epoch = kept.subject(self.site, kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
         stored = self.kept(kept.stream, subjects=[accepts])
-        await self._ensure(
+        await self.ensure(
             replace(
                 stored,
                 republish=RePublish(src=every_epoch, dest=data_plane.MQTT_DELIVERY + public),
@@ -314,7 +314,7 @@ class SiteStreams:
             max_msgs=1,
             republish=RePublish(src=every_epoch, dest=public),
         )
-        await self._ensure(live)
+        await self.ensure(live)
 
     def kept(self, name: str, subjects: list[str] | None = None) -> StreamConfig:
         """Return the configuration of a stream with the site's retention."""
@@ -336,7 +336,8 @@ class SiteStreams:
             for info in some:
                 yield info.config
 
-    async def _ensure(self, config: StreamConfig) -> None:
+    async def ensure(self, config: StreamConfig) -> None:
+        """Make a stream, or change it to this configuration."""
         assert config.name is not None
         async with self._changing:
             try:

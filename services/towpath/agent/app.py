@@ -32,8 +32,10 @@ from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
 from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
+from towpath.agent.uplinks import Uplinks
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
+from towpath.bus.connecting import Login
 from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
@@ -62,6 +64,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
+from towpath.contracts.uplink import ReportUplinks, SetUplinks
 from towpath.hooks.extension import at_site
 from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.link_probe import echo
@@ -128,7 +131,8 @@ async def run(settings: AgentSettings) -> None:
             restart = partial(supervisor.restart, server.name)
             health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
             tidying = artefacts.watch(jobs.assignments.values)
-            metering = await _metering(settings, bus, jobs, lambda: supervisor.names)
+            uplinks = await _uplinks(settings, bus, streams)
+            metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
             bridge = (settings.binder.mirror(), settings.binder.publish())
             signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
             mirroring = mirror_watch.watch(jobs)
@@ -137,6 +141,7 @@ async def run(settings: AgentSettings) -> None:
                 mirroring,
                 storage.watch(),
                 sessions.watch(streams),
+                uplinks.keep(),
                 devices.watch(),
                 *signs,
                 health.watch(),
@@ -176,8 +181,22 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
         await redis.aclose()
 
 
+async def _uplinks(settings: AgentSettings, bus: Bus, streams: SiteStreams) -> Uplinks:
+    """Take commands about uplinks."""
+    credential = settings.access.login("agent")
+    login = Login(settings.access.nats_url, credential.user, credential.password)
+    uplinks = Uplinks(streams, settings.home.uplinks(settings.site), login)
+    await bus.serve(SetUplinks, uplinks.set_uplinks, site=settings.site)
+    await bus.serve(ReportUplinks, uplinks.report, site=settings.site)
+    return uplinks
+
+
 async def _metering(
-    settings: AgentSettings, bus: Bus, jobs: Jobs, children: Callable[[], Sequence[str]]
+    settings: AgentSettings,
+    bus: Bus,
+    jobs: Jobs,
+    children: Callable[[], Sequence[str]],
+    uplinks: Uplinks,
 ) -> tuple[Coroutine[Any, Any, None], ...]:
     """Serve measurements of this site. Return the endless tasks that measure."""
     site, home = settings.site, settings.home
@@ -185,7 +204,7 @@ async def _metering(
     store = MetricStore(
         home.site(site) / "metrics.db", max_bytes=observation.max_bytes, max_age_s=observation.max_age_s
     )
-    metering = Metering(site, store, sources(bus, site, home, jobs, children))
+    metering = Metering(site, store, [*sources(bus, site, home, jobs, children), uplinks.samples])
     await bus.serve(ReadMetrics, metering.read, site=site)
     await bus.serve(Echo, echo, site=site)
     if not observation.enabled:

@@ -58,6 +58,7 @@ METRICS = [
     "process.cpu.utilization",
     "process.memory.usage",
     "link.*",
+    "uplink.*",
 ]
 
 Section = Mapping[str, Any]

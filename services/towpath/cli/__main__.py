@@ -67,6 +67,13 @@ COMMANDS.add(
     check="Compare results with the expected ones: lost, duplicated, unseen, wrong, late, out of order?",
 )
 
+COMMANDS.add_as(
+    DATA,
+    "uplink",
+    "towpath.cli.uplinks:app",
+    "Forward topics over a link that is narrow, or seldom there, and prove that everything arrived.",
+)
+
 COMMANDS.add(
     WATCH,
     "towpath.cli.migrating",

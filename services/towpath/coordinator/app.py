@@ -31,6 +31,7 @@ from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
+from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
@@ -80,9 +81,17 @@ async def _coordinate(
             if not settings.faults:
                 await without_faults.serve(bus)
             await PipelineCommands(situation, pipelines, applies).serve(bus)
+            uplinks = UplinkCommands(situation)
+            await uplinks.serve(bus)
             await plans.serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
-            watched = (sites.watch(), reconciliation.watch(), artefacts.watch(), devices.watch())
+            watched = (
+                sites.watch(),
+                reconciliation.watch(),
+                artefacts.watch(),
+                devices.watch(),
+                uplinks.watch(),
+            )
             watching = [watches.create_task(work) for work in watched]
             await stop.wait()
             await end(watching)

@@ -36,12 +36,14 @@ from towpath.contracts.site import MeshSpec, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS
 from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS, TRACE_COMMANDS
+from towpath.contracts.uplink import SITE_UPLINK_COMMANDS, UPLINK_COMMANDS, UplinkSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
     *PIPELINE_COMMANDS,
+    *UPLINK_COMMANDS,
     *PLAN_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,
@@ -54,6 +56,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *ENGINE_COMMANDS,
     *RULE_COMMANDS,
     *SITE_METRIC_COMMANDS,
+    *SITE_UPLINK_COMMANDS,
 )
 ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *PLAN_EVENTS, DeviceChanged, *LINK_EVENTS, *FAULT_EVENTS)
 UNASKED: tuple[type[Message], ...] = (*ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
@@ -69,6 +72,7 @@ SPECS: tuple[type[BaseModel], ...] = (
     DeploymentPlan,
     DeviceCatalogue,
     MeshSpec,
+    UplinkSpec,
     Rule,
     Scenario,
     Topology,

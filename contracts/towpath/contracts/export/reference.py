@@ -41,6 +41,15 @@ from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
 from towpath.contracts.site_commands import SITE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS, SpanKind
+from towpath.contracts.uplink import (
+    SITE_UPLINK_COMMANDS,
+    UPLINK_COMMANDS,
+    LateEvents,
+    UplinkOrder,
+    UplinkSpec,
+    UplinkStart,
+    UplinkState,
+)
 
 HEAD = """\
 # Reference
@@ -83,6 +92,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     EntityKind,
     Aggregation,
     SpanKind,
+    UplinkOrder,
+    LateEvents,
+    UplinkStart,
+    UplinkState,
 )
 
 
@@ -93,6 +106,7 @@ SPECIFICATIONS: tuple[type[BaseModel], ...] = (
     DeploymentPlan,
     DeviceCatalogue,
     MeshSpec,
+    UplinkSpec,
     Rule,
     Result,
     Rejected,
@@ -108,6 +122,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages(
                 "Commands for pipelines", "Served by the coordinator, like those for jobs.", PIPELINE_COMMANDS
             ),
+            _messages("Commands for uplinks", "Served by the coordinator.", UPLINK_COMMANDS),
             _messages(
                 "Commands for deployment plans",
                 "Served by the coordinator. Plan and catalogue are described with the specifications.",
@@ -144,6 +159,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *ENGINE_COMMANDS,
                     *RULE_COMMANDS,
                     *SITE_METRIC_COMMANDS,
+                    *SITE_UPLINK_COMMANDS,
                 ),
             ),
             _specifications(),

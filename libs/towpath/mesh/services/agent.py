@@ -6,7 +6,7 @@ from towpath.contracts.data_plane import MQTT_DELIVERY
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.permissions import Rights, own_jetstream, results_of
+from towpath.mesh.permissions import Rights, own_jetstream, results_of, uplinks_from
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -36,6 +36,7 @@ AGENT = register(
                 *results_of(site),
                 f"{MQTT_DELIVERY}>",
                 *own_jetstream(site),
+                *uplinks_from(site),
                 *SERVER_QUESTIONS,
             ],
             subscribe=[f"{ROOT}.command.{site}.>"],

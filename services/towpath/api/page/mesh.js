@@ -20,10 +20,13 @@ export class MeshView {
     this.happenings = make("ol", { class: "happenings" });
     this.table = new KeyedTable("Jobs", [["Job", ""], ["Site", ""], ["State", ""], ["Events", "number"], ["Results", "number"],
       ["Backlog", "number"], ["Latency, p95", "number"], ["", ""]], "No jobs yet: deploy one with `towpath deploy`, or apply a pipeline under Actions.");
+    this.uplinks = new KeyedTable("Uplinks", [["Uplink", ""], ["Site", ""], ["State", ""], ["Backlog", "number"], ["Rate", "number"],
+      ["Through in", "number"], ["Discarded", "number"], ["This month", "number"]], "");
+    this.uplinksCard = make("section", { class: "card" }, this.uplinks.element);
     this.migrate = migrate;
     this.element = [make("section", { class: "card", "aria-label": "Picture of the mesh" }, this.picture.element),
       this.movesCard, make("section", { class: "card" }, this.table.element),
-      make("section", { class: "card" }, make("h2", {}, "What happened"), this.happenings)];
+      this.uplinksCard, make("section", { class: "card" }, make("h2", {}, "What happened"), this.happenings)];
     this.shownMoves = new Map();
   }
 
@@ -31,6 +34,9 @@ export class MeshView {
     this.picture.show(viewOf(this.model));
     this.#moves();
     this.table.show(this.#rows());
+    const uplinks = uplinkRows(this.model);
+    this.uplinks.show(uplinks);
+    this.uplinksCard.hidden = uplinks.length === 0;
     if (!sections || sections.has("events")) this.#events();
   }
 
@@ -86,6 +92,25 @@ export class MeshView {
       make("time", { datetime: body.at }, new Date(body.at).toLocaleTimeString("en-GB")), make("span", {}, sentence(subject, body)))));
     if (!newest.length) this.happenings.append(make("li", { class: "soft" }, "Nothing since this page was opened."));
   }
+}
+
+/** What an uplink waits for, by the value of its metric. */
+const WAITS = ["", "waits for a window", "budget spent", "no link"];
+
+/** Return a row for each uplink that its site has measured just now. */
+function uplinkRows(model) {
+  const found = new Map();
+  for (const [key, [at, value]] of model.values) {
+    const [site, entity, metric] = key.split("/");
+    if (!entity.startsWith("uplink:") || !model.isFresh(at)) continue;
+    const figures = found.get(entity) ?? { site };
+    figures[metric.slice("uplink.".length)] = value;
+    found.set(entity, figures);
+  }
+  return [...found].sort().map(([entity, { site, ...figures }]) => [entity, [entity.slice("uplink:".length), site,
+    WAITS[figures.waits] || (figures.backlog ? "sending" : "all is forwarded"), number(figures.backlog),
+    `${bytes(figures.rate)}/s`, figures.backlog ? duration(figures.through) : "–", number(figures.discarded),
+    bytes(figures["spent.month"])]]);
 }
 
 /** Return the picture's view of the present mesh. */

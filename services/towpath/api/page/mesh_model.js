@@ -45,11 +45,16 @@ export class MeshModel {
     this.#tell();
   }
 
+  /** Tell if a value measured at a time is current. */
+  isFresh(at) {
+    return this.at - at < FRESH_S;
+  }
+
   /** Return the newest value of a job's metric at its site. Null if there is none, or only an old one. */
   ofJob(name, metric) {
     const job = this.jobs.get(name);
     const found = job && this.values.get(`${job.site}/job:${name}/${metric}`);
-    return found && this.at - found[0] < FRESH_S ? found[1] : null;
+    return found && this.isFresh(found[0]) ? found[1] : null;
   }
 
   /** Return the events a second of a job: as measured, or as its site reported with its last batch. */

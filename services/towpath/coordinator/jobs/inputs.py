@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
+from towpath.coordinator.registry.uplinks import UplinkStore
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry
 
@@ -23,7 +24,7 @@ async def inputs_after(
     """
     old = {entry.place: entry for entry in before.inputs}
     known_topics = {wanted.name for wanted in before.spec.inputs}
-    resolved = resolve_inputs(spec, jobs)
+    resolved = resolve_inputs(spec, jobs, (await UplinkStore(situation.registry).all()).values())
     fresh = [entry for entry in resolved if entry.place not in old]
     going_on = [entry for entry in fresh if entry.name.split("#")[0] in known_topics]
     new = [entry for entry in fresh if entry not in going_on]

@@ -14,6 +14,7 @@ from towpath.coordinator.artefacts import brought_code
 from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.coordinator.registry.uplinks import UplinkStore
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
 from towpath.operators.kind import keeps_state
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
@@ -41,7 +42,8 @@ async def plan_deploy(
     await situation.sites.check_up(spec.site, "site")
     await situation.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, situation)
-    inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs)))
+    uplinks = (await UplinkStore(situation.registry).all()).values()
+    inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs), uplinks))
     former = await situation.registry.former(spec.name)
     after = new_entry(spec, former, inputs, upcoming.pipeline).model_copy(update={"artefact": artefact})
     # Also for a pipeline: readers may have come since the pipeline was checked.

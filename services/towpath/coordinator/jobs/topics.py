@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from towpath.bus import Bus
@@ -13,10 +13,14 @@ from towpath.contracts.data_plane import (
     device_subject,
     output_stream,
     rejected_stream,
+    subject_of,
     turn_of,
+    uplink_prefix,
+    uplink_stream,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.uplink import ResolvedUplink
 from towpath.protocols.record import JobEntry
 from towpath.streams.pages import last_serial
 
@@ -111,7 +115,9 @@ def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
     return [*sorted(topics), "<site>/site/…"]
 
 
-def resolve_inputs(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
+def resolve_inputs(
+    spec: JobSpec, jobs: Mapping[str, JobEntry], uplinks: Iterable[ResolvedUplink] = ()
+) -> list[ResolvedInput]:
     """Return the streams of a job's inputs. `start` numbers are applied, "latest" is left open.
 
     Raises `TowpathError` for an unknown topic, a writer that is still being deployed, a job that would read
@@ -119,9 +125,19 @@ def resolve_inputs(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> list[Resolved
     """
     resolved: list[ResolvedInput] = []
     for position, wanted in enumerate(spec.inputs):
-        resolved += _resolve(spec, wanted, f"inputs.{position}.topic", jobs)
+        resolved += _forwarded(wanted, uplinks) or _resolve(spec, wanted, f"inputs.{position}.topic", jobs)
     check_fields(spec, jobs)
     return resolved
+
+
+def _forwarded(wanted: Input, uplinks: Iterable[ResolvedUplink]) -> list[ResolvedInput]:
+    """Return the stream of the uplink that publishes a topic, if one does."""
+    for each in (uplink.spec for uplink in uplinks):
+        if each.to == wanted.site and wanted.topic in each.topics:
+            subject = uplink_prefix(each.to, each.site, each.name) + subject_of(wanted.topic)
+            stream = uplink_stream(each.name)
+            return [_input(wanted, wanted.name, stream, subject, bare=each.from_device)]
+    return []
 
 
 def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:

@@ -1,0 +1,148 @@
+"""Limits of what an uplink may send: windows, bytes per window and month, bytes per second.
+
+Bytes are on the disk as spent before they are sent, in steps. So a restart never forgets any of them, and
+counts at most one step too much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from towpath.atomic_write import write_atomically
+from towpath.contracts.uplink import UplinkSpec, UplinkState
+from towpath.uplinks.windows import Opening, next_opening, open_at
+
+STEPS = 100
+"""Steps of a budget that are written down: a restart costs at most a hundredth of it."""
+
+BURST_S = 1.0
+"""An uplink that was silent may catch up with so much of its rate at once."""
+
+
+class Spent(msgspec.Struct):
+    """Bytes of the present month and window."""
+
+    month: str = ""
+    in_month: int = 0
+    window: str = ""
+    """Beginning of the window."""
+    in_window: int = 0
+
+
+class Spending:
+    """Bytes that one uplink has spent, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._spent = _read(path)
+        self._written = msgspec.structs.replace(self._spent)
+
+    @property
+    def spent(self) -> Spent:
+        """Return what is spent. Do not change it."""
+        return self._spent
+
+    def at(self, moment: datetime, opening: Opening | None) -> Spent:
+        """Return what is spent of the month and the window of a moment."""
+        month = f"{moment.astimezone(UTC):%Y-%m}"
+        if month > self._spent.month:  # A clock that goes back spends the later month on.
+            self._spent = msgspec.structs.replace(self._spent, month=month, in_month=0)
+        window = "" if opening is None else opening.begin.astimezone(UTC).isoformat()
+        if window > self._spent.window:
+            self._spent = msgspec.structs.replace(self._spent, window=window, in_window=0)
+        return self._spent
+
+    def spend(self, size: int, step: int) -> None:
+        """Count bytes. Blocks until they are on the disk, now and then."""
+        self._spent.in_month += size
+        self._spent.in_window += size
+        same = (self._written.month, self._written.window) == (self._spent.month, self._spent.window)
+        beyond = max(
+            self._spent.in_month - self._written.in_month, self._spent.in_window - self._written.in_window
+        )
+        if not same or beyond > 0:
+            ahead = msgspec.structs.replace(
+                self._spent, in_month=self._spent.in_month + step, in_window=self._spent.in_window + step
+            )
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, msgspec.json.encode(ahead))
+            self._written = ahead
+
+    def forget(self) -> None:
+        """Delete the file."""
+        self._path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Spent:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Spent)
+    except FileNotFoundError:
+        return Spent()
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Bytes that may be sent at a moment."""
+
+    bytes: int
+    """Left of the budgets. Nothing may go beyond."""
+    at_once: int = 2**62
+    """Left of the rate. The last event may go beyond."""
+    state: UplinkState = UplinkState.SENDING
+    opens_at: datetime | None = None
+
+
+UNLIMITED = 2**62
+
+
+class Allowance:
+    """The limits of one uplink."""
+
+    def __init__(self, spec: UplinkSpec, account: Spending) -> None:
+        self._spec = spec
+        self._account = account
+        self._tokens = 0.0 if spec.rate is None else spec.rate * BURST_S
+        self._filled_at: float | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """Return what is spent."""
+        return self._account.spent
+
+    def at(self, moment: datetime, monotonic: float) -> Allowed:
+        """Return what may be sent now."""
+        spec, opening = self._spec, None
+        if spec.windows:
+            opening = open_at(spec.windows, spec.timezone, moment)
+            if opening is None:
+                opens_at = next_opening(spec.windows, spec.timezone, moment)
+                return Allowed(0, state=UplinkState.WINDOW, opens_at=opens_at)
+        spent = self._account.at(moment, opening)
+        left = UNLIMITED
+        if spec.bytes_per_month is not None:
+            left = min(left, spec.bytes_per_month - spent.in_month)
+        if spec.bytes_per_window is not None:
+            left = min(left, spec.bytes_per_window - spent.in_window)
+        if left <= 0:
+            return Allowed(0, state=UplinkState.BUDGET)
+        return Allowed(left, at_once=self._fill(monotonic))
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are about to be sent. Blocks for a moment."""
+        self._tokens -= size
+        if self._spec.bytes_per_month is not None or self._spec.bytes_per_window is not None:
+            budgets = [b for b in (self._spec.bytes_per_month, self._spec.bytes_per_window) if b is not None]
+            self._account.spend(size, min(budgets) // STEPS)
+
+    def _fill(self, monotonic: float) -> int:
+        """Return the bytes that the rate allows now."""
+        if self._spec.rate is None:
+            return UNLIMITED
+        since = 0.0 if self._filled_at is None else max(0.0, monotonic - self._filled_at)
+        self._filled_at = monotonic
+        self._tokens = min(self._tokens + since * self._spec.rate, self._spec.rate * BURST_S)
+        return max(0, int(self._tokens))

@@ -1,0 +1,62 @@
+"""Uplinks in Redis, beside the registry of jobs.
+
+Keys: `towpath:uplinks` (name → uplink), `towpath:uplinks-purged` (`site/stream`), `towpath:uplinks-revision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from towpath.contracts.data_plane import uplink_stream
+from towpath.contracts.uplink import ResolvedUplink, SetUplinks
+from towpath.coordinator.registry.jobs import PREFIX, Registry
+
+UPLINKS, PURGED, REVISION = f"{PREFIX}uplinks", f"{PREFIX}uplinks-purged", f"{PREFIX}uplinks-revision"
+
+
+class UplinkStore:
+    """Uplinks in the registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def all(self) -> dict[str, ResolvedUplink]:
+        """Return all uplinks by name."""
+        found = await self._registry.call("hgetall", UPLINKS)
+        return {name: ResolvedUplink.model_validate_json(found[name]) for name in sorted(found)}
+
+    async def save(self, uplink: ResolvedUplink) -> None:
+        """Add an uplink, or replace the one of its name."""
+        name = uplink.spec.name
+        await self._next_revision()
+        await self._registry.call("srem", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
+        await self._registry.call("hset", UPLINKS, name, uplink.model_dump_json())
+
+    async def remove(self, uplink: ResolvedUplink, *, purge: bool) -> None:
+        """Forget an uplink."""
+        name = uplink.spec.name
+        await self._next_revision()
+        if purge:
+            await self._registry.call("sadd", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
+        await self._registry.call("hdel", UPLINKS, name)
+
+    async def _next_revision(self) -> None:
+        """Count the revision up before the change. If only one of both is done, sites hear of the other."""
+        await self._registry.call("incr", REVISION)
+
+    async def sets(self, sites: Iterable[str]) -> list[SetUplinks]:
+        """Return what each of these sites has to do; nothing in a mesh that never had an uplink."""
+        revision = int(await self._registry.call("get", REVISION) or 0)
+        uplinks = (await self.all()).values()
+        purged = [text.partition("/") for text in await self._registry.call("smembers", PURGED)]
+        return [
+            SetUplinks(
+                site=site,
+                revision=revision,
+                sends=[uplink for uplink in uplinks if uplink.spec.site == site],
+                receives=[uplink for uplink in uplinks if uplink.spec.to == site],
+                purged=sorted(stream for where, _, stream in purged if where == site),
+            )
+            for site in sites
+            if revision
+        ]
