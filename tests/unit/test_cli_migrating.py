@@ -163,6 +163,7 @@ def test_detail_when_long_then_fits_a_line_and_leaves_out_what_is_empty() -> Non
     [
         (["migrate", "counts", "--to", "cloud", "--check", "identity"], "results"),
         (["migrate", "counts", "--to", "cloud", "--factor", "-1"], "--factor"),
+        (["migrate", "counts", "--to", "cloud", "--at-most", "0"], "--at-most"),
         (["migrate", "counts", "--to", "cloud", "--strategy", "general", "--check", "serials"], "parallel"),
         (["migrate", "counts", "--to", "cloud", "--strategy", "handover", "--factor", "3"], "parallel"),
         (

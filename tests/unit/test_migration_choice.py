@@ -13,13 +13,14 @@ from towpath.contracts.commands import (
     ForecastMigration,
     MigrateJob,
     MigrationFigures,
+    MigrationForecast,
     OperationKind,
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.migrations.forecasts import Cost, costs_of, expected
-from towpath.coordinator.migrations.planning import check_comparison
+from towpath.coordinator.migrations.planning import check_comparison, check_time
 from towpath.protocols.choice import ASKED_FOR, choose
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.strategies import handover
@@ -214,6 +215,34 @@ def test_forecast_when_one_move_was_an_outlier_then_is_not_moved_by_it() -> None
 def test_forecast_when_less_state_never_took_longer_then_is_never_negative() -> None:
     found, _ = expected([cost(0.1, 50_000_000), cost(0.1, 60_000_000)], "counts", strategies()[GENERAL], 0)
     assert found >= 0
+
+
+FORECAST = MigrationForecast(
+    job="counts",
+    source="jfk",
+    target="cloud",
+    strategy=HANDOVER,
+    reason=ASKED_FOR,
+    total_s=9.5,
+    state_bytes=1_000,
+    basis="the last 1 handover migration(s) of counts",
+)
+
+
+def test_time_limit_when_the_forecast_is_longer_then_the_refusal_names_both() -> None:
+    with pytest.raises(TowpathError) as refused:
+        check_time(6.0, FORECAST)
+    detail = refused.value.detail
+    assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "at_most_s", 6.0)
+    for part in ("9.5 s", "may take 6 s", FORECAST.basis, "runs on at jfk"):
+        assert part in detail.message
+
+
+@pytest.mark.parametrize("at_most_s", [None, 9.5, 60.0])
+def test_time_limit_when_the_forecast_is_not_longer_then_the_migration_begins(
+    at_most_s: float | None,
+) -> None:
+    check_time(at_most_s, FORECAST)
 
 
 def record(strategy: StrategyName, figures: MigrationFigures | None) -> OperationRecord:

@@ -158,6 +158,9 @@ class MigrateJob(Command[OperationAnswer]):
     """Only for `parallel`: `serials` or `results`."""
     factor: int | None = Field(default=None, ge=0)
     """Only for `parallel` with the check `results`: synchronisation factor S, in events; null is 10."""
+    at_most_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds that the migration may take, such as a contact lasts. Refused if its forecast says longer: then
+    nothing has begun, and the job runs on. A migration that has begun is not ended by it."""
     wait: bool = True
 
 
@@ -192,6 +195,8 @@ class ForecastMigration(Command[MigrationForecast]):
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     """See `MigrateJob`."""
     factor: int | None = Field(default=None, ge=0)
+    """See `MigrateJob`."""
+    at_most_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """See `MigrateJob`."""
 
 

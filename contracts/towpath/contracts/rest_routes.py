@@ -133,7 +133,7 @@ MIGRATIONS = (
         path_fields=_JOB,
         query=fields_of(MigrateJob, "MigrateQuery", dry_run=_DRY_RUN),
         body=Body(
-            fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor"),
+            fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor", "at_most_s"),
             example={"to": "cloud", "strategy": "general"},
         ),
         addressed=ErrorCode.UNKNOWN_JOB,

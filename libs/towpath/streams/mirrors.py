@@ -26,6 +26,11 @@ SENT_AGAIN_BYTES = 4_000_000
 half a minute; a job with more than this to process is not held up."""
 
 
+ORIGIN_S = 2.0
+"""Deadline of an origin's answer when it is looked at. A question that was lost in a cut holds the next one
+up for so long, and a train's stop may last ten seconds."""
+
+
 class Mirrors:
     """The mirrors of one site. All methods are idempotent."""
 
@@ -101,7 +106,7 @@ class Mirrors:
             mirror = await self._streams.view(self._streams.site, _name(resolved))
             was_unfed = mirror.name in self._unfed
             (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
-            origin = await self._streams.view(resolved.site, resolved.stream)
+            origin = await self._streams.view(resolved.site, resolved.stream, timeout_s=ORIGIN_S)
             begin = max(mirror.begins, _begin(resolved, processed))
             if not await self._is_copy(mirror, origin, resolved):
                 why, begin = "has other events since it lost its end, or began again", 1

@@ -270,10 +270,10 @@ class SiteStreams:
             for name in (data_plane.live_stream(stream), stream):
                 await self.delete(name)
 
-    async def view(self, site: str, stream: str) -> StreamView:
+    async def view(self, site: str, stream: str, *, timeout_s: float = REQUEST_S) -> StreamView:
         """Return a stream of any site. Raises `TowpathError` if there is none or its site is out of reach."""
         try:
-            view = await stream_view(self.connection, site, stream, timeout_s=REQUEST_S)
+            view = await stream_view(self.connection, site, stream, timeout_s=timeout_s)
         except TimeoutError as error:
             raise TowpathError(
                 ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer", field="site", value=site

@@ -15,16 +15,28 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
 
+LOOK_AGAIN_S = 1.0
+"""Pause while an origin is out of reach: its link may come back for a short time only."""
+
 
 async def watch(jobs: Jobs) -> None:
     """Compare all mirrors that jobs here read with their origins, until cancelled."""
+    pause_s = LOOK_EVERY_S
     while True:
-        await asyncio.sleep(LOOK_EVERY_S)
-        for entry, processed in await _read_here(jobs):
-            try:
-                await jobs.streams.mirrors.renew(entry, processed)
-            except (TowpathError, NatsError, OSError, TimeoutError) as error:
-                log.debug("the mirror of %s at %s cannot be compared: %s", entry.stream, entry.site, error)
+        await asyncio.sleep(pause_s)
+        looks = [_look(jobs, entry, processed) for entry, processed in await _read_here(jobs)]
+        # At once: an origin that is away must not hold up the others.
+        pause_s = LOOK_EVERY_S if all(await asyncio.gather(*looks)) else LOOK_AGAIN_S
+
+
+async def _look(jobs: Jobs, entry: ResolvedInput, processed: int) -> bool:
+    """Return False if the origin is out of reach."""
+    try:
+        await jobs.streams.mirrors.renew(entry, processed)
+    except (TowpathError, NatsError, OSError, TimeoutError) as error:
+        log.debug("the mirror of %s at %s cannot be compared: %s", entry.stream, entry.site, error)
+        return False
+    return True
 
 
 async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:

@@ -52,6 +52,12 @@ Factor = Annotated[
     int | None,
     typer.Option(min=0, metavar="S", help="For --check results: events by which results may differ."),
 ]
+AtMost = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1, metavar="SECONDS", help="Begin only if the forecast says that it takes no longer than that."
+    ),
+]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Only print the plan and its expected cost.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
 MigrationArgument = Annotated[str, typer.Argument(metavar="ID", help="As `towpath migrations` lists it.")]
@@ -67,6 +73,7 @@ def migrate(
     strategy: Strategy = StrategyName.AUTO,
     check: Check = None,
     factor: Factor = None,
+    at_most: AtMost = None,
     dry_run: Dry = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
@@ -74,13 +81,13 @@ def migrate(
 ) -> None:
     """Move a running job to another site and print the cost.
 
-    Example: `towpath migrate hourly-jfk --to cloud`
+    Example: `towpath migrate hourly-jfk --to cloud` or `towpath migrate hourly-jfk --to cloud --at-most 20`
     """
     comparison = _comparison(strategy, check, factor)
-    command = MigrateJob(job=job, to=to, strategy=strategy, wait=wait, **comparison)
-    home = home_of(context)
+    move = {"job": job, "to": to, "strategy": strategy, "at_most_s": at_most, **comparison}
+    command, home = MigrateJob(**move, wait=wait), home_of(context)
     if dry_run:
-        question = ForecastMigration(job=job, to=to, strategy=strategy, **comparison)
+        question = ForecastMigration(**move)
         return _show_forecast(asyncio.run(ask(home, question, deadline_s=FORECAST_S)), as_json)
     asyncio.run(carry_out(home, [command], within_s=within_s, as_json=as_json))
 

@@ -104,6 +104,21 @@ async def test_forecast_when_asked_for_then_changes_nothing_and_learns_from_what
     assert away.code is ErrorCode.ALREADY_THERE
 
 
+async def test_migration_when_it_would_take_longer_than_it_may_then_nothing_has_begun(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    trial.agents.state_bytes = 20_000_000
+    for command in (MigrateJob, ForecastMigration):
+        short = command(job="counts", to="lga", strategy=GENERAL, at_most_s=4.0)
+        detail = (await trial.refusal(short)).detail
+        assert (detail.code, detail.field) == (ErrorCode.NOT_ALLOWED, "at_most_s")
+        assert "4.5 s" in detail.message
+    assert trial.owners("counts") == ["jfk"]
+    assert (await trial.job("counts")).epoch == 1
+    answer = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL, at_most_s=5.0))
+    assert answer.state is OperationState.COMPLETED
+    trial.check_nothing_lost("counts")
+
+
 async def test_migration_when_the_source_does_not_say_its_size_then_begins_all_the_same(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     trial.agents.gates["measure-state"] = asyncio.Event()

@@ -20,9 +20,13 @@ from towpath.protocols.table import Strategy, strategies
 
 
 async def plan_migrate(command: MigrateJob, situation: Situation) -> OperationRecord:
-    """Plan a move. Raises `TowpathError` when the job cannot be moved there now, or not by this strategy."""
+    """Plan a move.
+
+    Raises `TowpathError` when the job cannot be moved there now, not by this strategy, or not in that time.
+    """
     record, reason = await _decide(command, situation)
     expected = await forecast(record, reason, situation)
+    check_time(command.at_most_s, expected)
     return record.model_copy(update={"forecast": expected})
 
 
@@ -34,7 +38,9 @@ async def forecast_migration(
     Raises `TowpathError` when it would be refused.
     """
     record, reason = await _decide(command, situation, spec)
-    return await forecast(record, reason, situation)
+    expected = await forecast(record, reason, situation)
+    check_time(command.at_most_s, expected)
+    return expected
 
 
 async def _decide(
@@ -84,6 +90,20 @@ def _moved(before: JobEntry, to: str, strategy: Strategy) -> JobEntry:
             "running": True,
         }
     )
+
+
+def check_time(at_most_s: float | None, expected: MigrationForecast) -> None:
+    """Raise `TowpathError` (not allowed) when a move is expected to take longer than it may."""
+    if at_most_s is not None and expected.total_s > at_most_s:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{expected.job} would move from {expected.source} to {expected.target} in "
+            f"{expected.total_s:g} s ({expected.basis}), and may take {at_most_s:g} s; "
+            f"it runs on at {expected.source}",
+            field="at_most_s",
+            value=at_most_s,
+            allowed=f"{expected.total_s:g} s or more, or no limit",
+        )
 
 
 def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy) -> None:

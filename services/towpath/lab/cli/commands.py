@@ -46,6 +46,14 @@ def add_to(commands: CommandList) -> None:
     )
     commands.add(
         DATA,
+        "towpath.lab.cli.demo_edge",
+        demo_edge=(
+            "Let a train find a flat wheel on board without a link, and deliver at stations; check every "
+            "event."
+        ),
+    )
+    commands.add(
+        DATA,
         "towpath.lab.cli.demo_containers",
         demo_containers=(
             "Run a mesh as containers, move its main job between them by `handover`, and check every "
