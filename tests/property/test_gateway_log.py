@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from towpath.gateways import control
 from towpath.gateways.control import Address
-from towpath.gateways.number_set import NumberSet
 from towpath.gateways.refusal import Refusal
 from towpath.gateways.result_log import ResultLog
+from towpath.number_set import NumberSet
 
 _step = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 5)),

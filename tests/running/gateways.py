@@ -15,13 +15,11 @@ from typing import Any
 
 from running.mosquitto import Foreign
 from running.waiting import eventually
+from towpath.contracts.gateway import PACKAGES
 from towpath.gateways.client import Answer, DeviceOffline, GatewayClient
 from towpath.gateways.packing import pack
 from towpath.mqtt.broker_address import BrokerAddress
 from towpath.mqtt.connection import MqttConnection
-
-ACCOUNT = "towpath"
-PACKAGES, CONFIGURATIONS, COMMANDS = "DEPLOY-V2", "CONF-V1", "CMD-V1"
 
 
 def address_of(broker: Foreign) -> BrokerAddress:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Self
 
@@ -64,11 +64,6 @@ class _Waiting:
     sent: bool = False
 
 
-@dataclass(eq=False)
-class _Watcher:
-    changes: asyncio.Queue[tuple[str, bool]] = field(default_factory=asyncio.Queue)
-
-
 class GatewayClient:
     """Commands gateways of one account over one connection, which is made again when it is lost.
 
@@ -83,7 +78,7 @@ class GatewayClient:
         self._online: dict[str, bool] = {}
         self._sessions: dict[str, str] = {}
         """Gateway → name of its present run."""
-        self._watchers: set[_Watcher] = set()
+        self._watchers: set[asyncio.Queue[tuple[str, bool]]] = set()
         self._connection: MqttConnection | None = None
         self._ready = asyncio.Event()
         self._refusal: TowpathError | None = None
@@ -151,15 +146,15 @@ class GatewayClient:
 
     async def presence(self) -> AsyncGenerator[tuple[str, bool], None]:
         """Yield each gateway with true if it is online: first those known now, then every change."""
-        watcher = _Watcher()
+        changes: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         for known in self._online.items():
-            watcher.changes.put_nowait(known)
-        self._watchers.add(watcher)
+            changes.put_nowait(known)
+        self._watchers.add(changes)
         try:
             while True:
-                yield await watcher.changes.get()
+                yield await changes.get()
         finally:
-            self._watchers.discard(watcher)
+            self._watchers.discard(changes)
 
     def progress(self, request_id: str) -> int:
         """Return the percentage that a gateway has told of a request that is under way; else 0."""
@@ -270,8 +265,8 @@ class GatewayClient:
         if self._online.get(device) is online:
             return
         self._online[device] = online
-        for watcher in self._watchers:
-            watcher.changes.put_nowait((device, online))
+        for changes in self._watchers:
+            changes.put_nowait((device, online))
 
     def _send_again(self, device: str) -> None:
         """Send what a gateway was asked before it was there: its broker may not have kept it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.gateways.number_set import NumberSet
+from towpath.number_set import NumberSet
 
 DEVICE, LOG, SEQUENCE, DROPPED = "device", "log", "sequence", "dropped"
 """Fields that a gateway adds to each result."""

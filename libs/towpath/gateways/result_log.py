@@ -30,7 +30,7 @@ from typing import BinaryIO
 import msgspec
 
 from towpath.atomic_write import make_private_directory, sync_directory, write_atomically
-from towpath.gateways.number_set import NumberSet
+from towpath.number_set import NumberSet
 
 SEGMENTS = 16
 """Segments in the budget: a full log drops a sixteenth of it at once."""

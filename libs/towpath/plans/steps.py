@@ -43,14 +43,14 @@ def open_steps(record: DeviceRecord, wanted: Wanted, version: PlanVersion) -> li
         package, there = operation.package, record.applications.get(app)
         if package is None:
             continue  # It is there already, and no affair of plans.
-        if there is None or not is_same(there.package, package):
+        if there is None or not _is_same(there.package, package):
             steps.append(_step(version, record.device, app, operation, StepTask.INSTALL, package))
         elif there.arguments != operation.arguments:
             steps.append(_step(version, record.device, app, operation, StepTask.CONFIGURE, package))
     return steps
 
 
-def is_same(one: Package, other: Package) -> bool:
+def _is_same(one: Package, other: Package) -> bool:
     """Return True if two packages have the same content: the address may differ."""
     return (one.name, one.version, one.sha256) == (other.name, other.version, other.sha256)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from towpath.contracts.data_plane import UPLINK_GONE_HEADER, UPLINK_POSITION_HEADER
-from towpath.gateways.number_set import NumberSet
+from towpath.number_set import NumberSet
 from towpath.uplinks.position import EventPlace, Lane, Position, Range
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 FIRST_S, MOST_S = 1.0, 60.0
@@ -36,3 +37,8 @@ class Restarts:
     def delay_s(self) -> float:
         """Time to wait before the next run."""
         return min(FIRST_S * 2 ** max(0, self._short_runs - 1), MOST_S)
+
+
+def ending(code: int) -> str:
+    """Return how a process ended, for people. A negative return code is the signal that ended it."""
+    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

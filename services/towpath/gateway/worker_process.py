@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from towpath.gateway.restarts import ending
 from towpath.gateway.worker import Start
 from towpath.gateways.kinds.kind import Kind, kind_named
 
@@ -103,7 +104,7 @@ class WorkerProcess:
             self._is_ready = True
             return read
         self._answers.put_nowait({"refused": "the application has ended"})
-        raise WorkerEnded(_ending(await self._process.wait()))
+        raise WorkerEnded(ending(await self._process.wait()))
 
     async def kill(self) -> None:
         """End the process, if it has not ended, and reap it. One that has others ends them first."""
@@ -116,9 +117,3 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
-
-
-def _ending(code: int) -> str:
-    import signal
-
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

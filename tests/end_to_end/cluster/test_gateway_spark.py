@@ -13,9 +13,6 @@ import psutil
 import pytest
 
 from running.gateways import (
-    ACCOUNT,
-    CONFIGURATIONS,
-    PACKAGES,
     GatewayProcess,
     address_of,
     applications,
@@ -32,6 +29,7 @@ from running.mosquitto import Foreign, foreign_mosquitto
 from running.places import ROOT
 from running.servers import free_port
 from running.waiting import eventually
+from towpath.contracts.gateway import ACCOUNT, CONFIGURATIONS, PACKAGES
 from towpath.gateway.app import memory_kb
 from towpath.gateways.client import GatewayClient
 from towpath.gateways.packing import pack

@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 
 from running.gateways import (
-    ACCOUNT,
     address_of,
     applications,
     broker_settings,
@@ -21,6 +20,7 @@ from running.gateways import (
 from running.mosquitto import foreign_mosquitto
 from running.power import disk_at
 from running.waiting import eventually
+from towpath.contracts.gateway import ACCOUNT
 from towpath.gateways.client import GatewayClient
 
 CUTS = 6

@@ -11,10 +11,6 @@ from pathlib import Path
 import pytest
 
 from running.gateways import (
-    ACCOUNT,
-    COMMANDS,
-    CONFIGURATIONS,
-    PACKAGES,
     GatewayProcess,
     address_of,
     applications,
@@ -28,6 +24,7 @@ from running.gateways import (
 )
 from running.mosquitto import Foreign, foreign_mosquitto
 from running.waiting import eventually
+from towpath.contracts.gateway import ACCOUNT, COMMANDS, CONFIGURATIONS, PACKAGES
 from towpath.gateway.app import memory_kb
 from towpath.gateways.client import DeviceOffline, GatewayClient
 from towpath.gateways.completeness import Completeness

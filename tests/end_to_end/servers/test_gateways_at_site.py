@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 from running.gateways import (
-    ACCOUNT,
     address_of,
     broker_settings,
     install,
@@ -21,6 +20,7 @@ from running.mesh import Mesh
 from running.mosquitto import foreign_mosquitto
 from running.waiting import eventually
 from towpath.contracts.data_plane import IN_STREAM
+from towpath.contracts.gateway import ACCOUNT
 from towpath.contracts.site import Retention
 from towpath.gateways.client import GatewayClient
 from towpath.gateways.completeness import Completeness

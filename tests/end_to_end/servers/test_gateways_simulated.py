@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from running.gateways import ACCOUNT, PACKAGES, address_of, broker_settings, packed
+from running.gateways import (
+    address_of,
+    broker_settings,
+    packed,
+)
 from running.mosquitto import Foreign, foreign_mosquitto
+from towpath.contracts.gateway import ACCOUNT, PACKAGES
 from towpath.gateways.client import GatewayClient
 
 COUNT = 20

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from towpath import tasks
 from towpath.gateway.parent_death import end_with_parent
-from towpath.gateway.restarts import STEADY_S, Restarts
+from towpath.gateway.restarts import STEADY_S, Restarts, ending
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class Processes:
             here.pid = None
             await tasks.to_the_end(_end_group(process))
             self._leaders.discard(process.pid)
-        return f"{_ending(code)}: {_last_words(path)}"
+        return f"{ending(code)}: {_last_words(path)}"
 
 
 def adopt_orphans() -> None:
@@ -214,10 +214,6 @@ def _signal(group: int, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _ending(code: int) -> str:
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _last_words(path: Path) -> str:
