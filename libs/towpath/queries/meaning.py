@@ -1,0 +1,81 @@
+"""The meaning of a query text: its streams as places to read, and its queries in the order they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from towpath.contracts.fields import FieldType
+from towpath.queries.tree import Argument, Condition, Expression, Grouping, Options, Use, Window, parts_of
+
+HERE = ""
+"""In place of a site's name: the site that asks."""
+
+ALL_SITES = "*"
+
+
+@dataclass(frozen=True)
+class FieldFilter:
+    """Only events whose field has this value, or begins with it, belong to a stream."""
+
+    field: str
+    value: str | float
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream: a topic at some sites, or those of its events that pass the filters."""
+
+    name: str
+    topic: str
+    sites: tuple[str, ...] = (HERE,)
+    time: str | None = None
+    """The field that says when an event happened. None: when its site stored it."""
+    delay_micros: int = 0
+    """Time behind the newest event within which a late one still counts."""
+    filters: tuple[FieldFilter, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        """Topic and sites."""
+        return self.topic, self.sites
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query. Its expressions hold `Use` where a function or a metric was written."""
+
+    name: str
+    expression: Expression
+    when: Condition | None
+    every: Window | None
+    by: tuple[Grouping, ...]
+    options: Options
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """All functions of arguments, each once, in the order of the text."""
+        parts = [*parts_of(self.expression), *parts_of(self.when)]
+        return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All arguments of its functions, each once."""
+        return tuple(dict.fromkeys(argument for use in self.uses for argument in use.arguments))
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """All queries that are asked together."""
+
+    sources: dict[str, Source]
+    queries: tuple[Query, ...]
+    """A query that reads another one's answers comes after it."""
+    types: dict[str, FieldType]
+    """Field → type, of all events."""
+
+    def sources_of(self, query: Query) -> Iterator[Source]:
+        """Return the streams that a query reads itself, each once."""
+        names = dict.fromkeys(name for argument in query.arguments for name in argument.streams)
+        return (self.sources[name] for name in names)

@@ -1,0 +1,125 @@
+"""Read a query text. `grammar.lark` is the one place that says what a text may look like."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib.resources import files
+
+from lark import Lark
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+
+from towpath.contracts.errors import TowpathError
+from towpath.queries.problems import problem
+from towpath.queries.tree import Place, QueryText
+from towpath.queries.tree_builder import tree_builder
+
+MAX_CHARACTERS = 200_000
+MAX_NESTING = 50
+"""Parentheses and signs inside each other, and values in a row: functions that call themselves walk trees."""
+
+_WORDS = {
+    "NAME": "a name",
+    "STRING": "a text in quotation marks",
+    "INTEGER": "a whole number",
+    "DECIMAL": "a number",
+    "COMPARISON": "> < == != >= <=",
+    "PLUS_MINUS": "+ -",
+    "TIMES_OVER": "* / %",
+    "$END": "the end of the text",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "COMMA": ",",
+    "EQUAL": "=",
+    "COLON": ":",
+    "SEMICOLON": ";",
+    "MINUS": "-",
+}
+"""What people call the terminals of the grammar. A keyword is called by its name."""
+
+_QUOTED_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def parse(text: str) -> QueryText:
+    """Return the statements of a text.
+
+    Raises `TowpathError` with line and column, what was found there, and what could stand there.
+    """
+    if len(text) > MAX_CHARACTERS:
+        allowed = f"at most {MAX_CHARACTERS:,} characters"
+        raise problem(Place(1, 1), "the text is too long", found=len(text), allowed=allowed)
+    _check_depth(text)
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise _unexpected(error, text) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, TowpathError):
+            raise error.orig_exc from None
+        raise
+    assert isinstance(tree, QueryText)
+    return tree
+
+
+@functools.cache
+def _parser() -> Lark:
+    grammar = files("towpath.queries").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", transformer=tree_builder(), maybe_placeholders=True)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what would make a tree too deep: parentheses inside each other, and operators in a row."""
+    plain = _QUOTED_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+    depth, operators = 0, [0]
+    for match in re.finditer(r"[-+*/%()]|\b(?:and|or|AND|OR|COMPUTE|compute)\b", plain):
+        word = match.group()
+        if word == "(":
+            depth += 1
+            operators.append(0)
+        elif word == ")":
+            depth = max(depth - 1, 0)
+            operators = operators[:-1] or [0]
+        elif word.upper() == "COMPUTE":
+            depth, operators = 0, [0]
+        else:
+            operators[-1] += 1
+        if depth > MAX_NESTING or operators[-1] > MAX_NESTING:
+            place = _place_at(text, match.start())
+            what = (
+                "too many parentheses inside each other"
+                if depth > MAX_NESTING
+                else "too many values in a row"
+            )
+            raise problem(place, what, found=word, allowed=f"at most {MAX_NESTING}")
+
+
+def _place_at(text: str, position: int) -> Place:
+    return Place(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
+
+
+def _unexpected(error: UnexpectedInput, text: str) -> TowpathError:
+    if isinstance(error, UnexpectedToken):
+        found, expected = str(error.token), error.accepts or error.expected
+        if error.token.type == "$END":
+            place = _place_at(text, len(text))
+            return problem(place, "the text ends too early", allowed=_words(expected))
+        return problem(
+            Place(error.line, error.column), f"{_cut(found)} cannot stand here", allowed=_words(expected)
+        )
+    assert isinstance(error, UnexpectedCharacters)
+    found = text[error.pos_in_stream or 0]
+    return problem(
+        Place(error.line, error.column),
+        f"{_cut(found)} cannot stand here",
+        allowed=_words(error.allowed or set()),
+    )
+
+
+def _cut(found: str) -> str:
+    return repr(found if len(found) <= 40 else f"{found[:40]}…")
+
+
+def _words(terminals: set[str]) -> list[str]:
+    return sorted({_WORDS.get(name) or name.removeprefix("_") for name in terminals})
