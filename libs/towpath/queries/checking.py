@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from towpath.contracts.fields import FieldType
 from towpath.queries.functions import FUNCTIONS, Form
-from towpath.queries.meaning import Query, QuerySet
+from towpath.queries.meaning import SITE, Query, QuerySet
 from towpath.queries.problems import problem
 from towpath.queries.providers import declared
 from towpath.queries.row_reader import RowReader
@@ -79,7 +79,7 @@ def _query(insight: Insight, scope: Scope) -> Query:
     when = None if insight.when is None else reader.condition(insight.when)
     for grouping in insight.by:
         kind = FieldType.STRING if grouping.geohash is None else FieldType.DOUBLE
-        for name in grouping.fields:
+        for name in () if grouping.fields == (SITE,) else grouping.fields:
             if grouping.geohash is not None or name not in scope.types.shown:
                 scope.types.show(name, kind, grouping.place)
     query = Query(insight.name, expression, when, insight.every, insight.by, insight.options)
