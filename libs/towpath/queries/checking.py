@@ -10,7 +10,7 @@ from towpath.contracts.fields import FieldType
 from towpath.queries.functions import FUNCTIONS, Form
 from towpath.queries.meaning import SITE, Query, QuerySet
 from towpath.queries.problems import problem
-from towpath.queries.providers import declared
+from towpath.queries.providers import declared, field_name
 from towpath.queries.row_reader import RowReader
 from towpath.queries.scope import Scope
 from towpath.queries.tree import (
@@ -77,14 +77,46 @@ def _query(insight: Insight, scope: Scope) -> Query:
     reader = _Reader(insight, scope)
     expression = reader.whole(insight.expression)
     when = None if insight.when is None else reader.condition(insight.when)
-    for grouping in insight.by:
-        kind = FieldType.STRING if grouping.geohash is None else FieldType.DOUBLE
-        for name in () if grouping.fields == (SITE,) else grouping.fields:
-            if grouping.geohash is not None or name not in scope.types.shown:
-                scope.types.show(name, kind, grouping.place)
     query = Query(insight.name, expression, when, insight.every, insight.by, insight.options)
     _check_query(insight, query)
+    _check_answers_read(query, scope)
+    _check_streams_read(query, scope)
     return query
+
+
+def _check_answers_read(query: Query, scope: Scope) -> None:
+    """Refuse what the answers of another query cannot give."""
+    for read in {argument.insight: None for argument in query.arguments if argument.insight}:
+        place, given = scope.insights[query.name].place, scope.insights[read].by
+        for grouping in query.by:
+            names = [one.name for one in given]
+            if grouping not in given and (grouping.geohash is not None or grouping.name not in names):
+                what = f"{query.name!r} reads the answers of {read!r}, which are not by {grouping.name!r}"
+                allowed = names or f"no BY, or BY in {read!r} too"
+                raise problem(grouping.place, what, found=grouping.name, allowed=allowed)
+        for option in ("sample", "max_error"):
+            if getattr(query.options, option) is not None:
+                what = f"{option.upper()} chooses events of streams, and {query.name!r} reads answers"
+                raise problem(place, what, allowed=f"{option.upper()} in {read!r}")
+
+
+def _check_streams_read(query: Query, scope: Scope) -> None:
+    """Note what the clause `BY` shows of fields. Refuse to take one event at two times."""
+    for argument in query.arguments:
+        times = {
+            (scope.streams[name].source.topic, scope.streams[name].source.time) for name in argument.streams
+        }
+        if len({topic for topic, _ in times}) < len(times):
+            what = f"the streams {', '.join(argument.streams)} have one topic, and not the same time"
+            raise problem(scope.insights[query.name].place, what, allowed="the same field for `time`")
+    for grouping in query.by if any(argument.streams for argument in query.arguments) else ():
+        if grouping.fields == (SITE,):
+            continue
+        for name in (field_name(name, grouping.place) for name in grouping.fields):
+            if grouping.geohash is not None:
+                scope.types.show(name, FieldType.DOUBLE, grouping.place)
+            else:
+                scope.types.grouped.add(name)
 
 
 def _check_query(insight: Insight, query: Query) -> None:

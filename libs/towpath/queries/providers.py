@@ -8,18 +8,18 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from towpath.contracts.fields import FieldName, FieldType
+from towpath.contracts.fields import RESERVED_FIELDS, FieldName, FieldType
 from towpath.contracts.message import SiteName, Topic
 from towpath.queries.meaning import ALL_SITES, HERE, FieldFilter, Source
 from towpath.queries.problems import problem
 from towpath.queries.tree import Place, Stream
+from towpath.queries.tree_builder import MAX_MICROS, UNIT_OF
 
 PROVIDERS = ("topic", "site")
 """`topic` and `site` are one: a topic at some sites."""
 
 _OWN = ("topic", "sites", "site", "time", "delay", "fields", "value")
-_LENGTH = re.compile(r"\s*(\d+)\s*(ms|s|m|h|SECONDS?|MINUTES?|HOURS?|MILLIS)\s*")
-_MICROS = {"ms": 1_000, "MILLIS": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_LENGTH = re.compile(r"\s*([0-9]{1,15})\s*([A-Za-z]+)\s*")
 _TOPIC, _SITE, _FIELD = TypeAdapter(Topic), TypeAdapter(SiteName), TypeAdapter(FieldName)
 
 
@@ -43,24 +43,32 @@ def declared(stream: Stream, filled: Mapping[str, str]) -> Declared:
         raise problem(stream.place, what, found=stream.provider, allowed=[*PROVIDERS])
     given = {name: _filled(value, filled, stream.place) for name, value in stream.parameters.items()}
     place = stream.place
+    if {"site", "sites"} <= given.keys():
+        raise problem(place, "a stream has sites, or one site", found="site", allowed='sites="jfk,lga"')
     if "topic" not in given:
         raise problem(place, f"the stream {stream.name!r} needs a topic", allowed='topic="site/…"')
     filters = tuple(
-        _filter(_valid(_FIELD, name, place, "a field"), value)
-        for name, value in given.items()
-        if name not in _OWN
+        _filter(field_name(name, place), value) for name, value in given.items() if name not in _OWN
     )
     source = Source(
         stream.name,
         _valid(_TOPIC, given["topic"], place, "a topic"),
         _sites(given, place),
-        _valid(_FIELD, given["time"], place, "a field") if "time" in given else None,
+        field_name(given["time"], place) if "time" in given else None,
         _micros(given.get("delay", 0.0), place),
         filters,
     )
     types = dict(_types(str(given.get("fields", "")), place))
-    value = _valid(_FIELD, given["value"], place, "a field") if "value" in given else None
+    value = field_name(given["value"], place) if "value" in given else None
     return Declared(source, value, types)
+
+
+def field_name(name: str | float, place: Place) -> str:
+    """Return a name that a field of events can have. Raises `TowpathError` for others."""
+    if name in RESERVED_FIELDS:
+        what = f"{name!r} is a column of every event, and no field"
+        raise problem(place, what, found=name, allowed="another field")
+    return _valid(_FIELD, name, place, "a field")
 
 
 def _filled(value: str | float, filled: Mapping[str, str], place: Place) -> str | float:
@@ -94,12 +102,13 @@ def _sites(given: Mapping[str, Any], place: Place) -> tuple[str, ...]:
 
 
 def _micros(delay: str | float, place: Place) -> int:
-    if not isinstance(delay, str):
-        return round(delay * 1_000_000)
-    match = _LENGTH.fullmatch(delay)
-    if match is None:
-        raise problem(place, "the delay is a length of time", found=delay, allowed='"5 MINUTES", or seconds')
-    return int(match[1]) * _MICROS.get(match[2], _MICROS.get(match[2][0].lower(), 0))
+    match = _LENGTH.fullmatch(delay) if isinstance(delay, str) else None
+    is_time, factor = UNIT_OF.get(match[2], (False, 0)) if match else (not isinstance(delay, str), 1_000_000)
+    number = int(match[1]) if match else delay
+    if not is_time or isinstance(number, str) or not 0 <= number * factor <= MAX_MICROS:
+        allowed = '"5 MINUTES", or seconds; at most 366 days'
+        raise problem(place, "the delay is a length of time", found=delay, allowed=allowed)
+    return round(number * factor)
 
 
 def _types(written: str, place: Place) -> list[tuple[str, FieldType]]:
@@ -108,7 +117,7 @@ def _types(written: str, place: Place) -> list[tuple[str, FieldType]]:
         name, _, kind = (piece.strip() for piece in part.partition(":"))
         if kind not in [*FieldType]:
             raise problem(place, f"the field {name!r} has a type", found=kind, allowed=[*map(str, FieldType)])
-        found.append((_valid(_FIELD, name, place, "a field"), FieldType(kind)))
+        found.append((field_name(name, place), FieldType(kind)))
     return found
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from towpath.contracts.fields import RESERVED_FIELDS, FieldType
+from towpath.contracts.fields import FieldType
 from towpath.queries.problems import problem
+from towpath.queries.providers import field_name
 from towpath.queries.scope import Scope
 from towpath.queries.tree import (
     Arithmetic,
@@ -15,6 +16,7 @@ from towpath.queries.tree import (
     Condition,
     Either,
     Expression,
+    Filtered,
     Membership,
     Metric,
     Negative,
@@ -49,6 +51,10 @@ class RowReader:
             case Call():
                 arguments = tuple(self.value(one, FieldType.DOUBLE) for one in expression.arguments)
                 return replace(expression, arguments=arguments)
+            case Filtered():
+                place = next((metric.place for metric in metrics_in(expression)), Place(1, 1))
+                what = "WHEN stands behind all that a function takes of an event"
+                raise problem(place, what, allowed="AVG(ABS(delay) WHEN > 15, 1 HOURS)")
             case _:
                 return expression
 
@@ -77,6 +83,8 @@ class RowReader:
     def _left(self, left: Expression | None, about: Expression, kind: FieldType, place: Place) -> Expression:
         if left is not None:
             return self.value(left, kind)
+        if kind is FieldType.STRING and self.insight is not None:
+            raise problem(place, "answers are numbers", allowed="a number")
         if isinstance(about, Metric):
             self._show(about.name, kind, place)
         elif kind is FieldType.STRING:
@@ -85,15 +93,25 @@ class RowReader:
 
     def _field(self, metric: Metric, needs: FieldType | None) -> Metric:
         if self.insight is not None:
+            if metric.name != self.insight or metric.streams:
+                what = f"an answer of {self.insight!r} has one value only"
+                raise problem(metric.place, what, found=metric.name, allowed=[self.insight])
             if needs is FieldType.STRING:
                 raise problem(metric.place, "answers are numbers", found=metric.name, allowed="a number")
             return Metric(ANSWER, place=metric.place)
-        name = self._field_name(metric)
-        if name in RESERVED_FIELDS:
-            what = f"{name!r} is a column of every event, and no field"
-            raise problem(metric.place, what, found=name, allowed="another field")
+        if self._is_elsewhere(metric):
+            what = f"{metric.name!r} is of other events than the value that the condition is about"
+            allowed = f'"{metric.name}" FROM ({", ".join(self.streams)})'
+            raise problem(metric.place, what, found=metric.name, allowed=allowed)
+        name = field_name(self._field_name(metric), metric.place)
         self._show(name, needs, metric.place)
         return Metric(name, place=metric.place)
+
+    def _is_elsewhere(self, metric: Metric) -> bool:
+        if metric.streams:
+            return {*metric.streams} != {*self.streams}
+        others = self.scope.streams.keys() | self.scope.insights.keys()
+        return metric.is_insight or metric.name in others - {*self.streams}
 
     def _field_name(self, metric: Metric) -> str:
         if metric.name not in self.streams or metric.streams:

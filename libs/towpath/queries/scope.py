@@ -17,7 +17,9 @@ class Types:
     shown: dict[str, FieldType] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     open: dict[str, Place] = field(default_factory=dict)
-    """Fields of which no use shows a type."""
+    """Fields of which a use shows no type."""
+    grouped: set[str] = field(default_factory=set)
+    """Fields in `BY`: texts, unless another use shows otherwise."""
 
     def show(self, name: str, kind: FieldType, place: Place) -> None:
         """Note that a field has a type. Raises `TowpathError` if it has another one."""
@@ -33,13 +35,14 @@ class Types:
 
     def found(self) -> dict[str, FieldType]:
         """Return all types. Raises `TowpathError` for a field of which nothing shows one."""
+        shown = {**dict.fromkeys(self.grouped, FieldType.STRING), **self.shown}
         for name, place in self.open.items():
-            if name not in self.shown:
+            if name not in shown:
                 what = f"nothing shows whether {name!r} is a number or a text"
                 raise problem(
                     place, what, found=name, allowed=f'its type in the stream: fields="{name}:double"'
                 )
-        return dict(sorted(self.shown.items()))
+        return dict(sorted(shown.items()))
 
 
 @dataclass

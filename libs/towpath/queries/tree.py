@@ -120,7 +120,7 @@ class Use:
     """A function whose arguments are understood. `checking` puts it in place of a `Call` or `Metric`."""
 
     function: str
-    """`VALUE` is the newest value since the last evaluation."""
+    """`VALUE` is the newest value."""
     parameters: tuple[float, ...]
     arguments: tuple[Argument, ...]
     window: Window | None = None

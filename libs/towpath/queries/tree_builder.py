@@ -43,7 +43,7 @@ _UNITS = {
     **dict.fromkeys(("DAYS", "DAY"), (True, 86_400_000_000)),
     **dict.fromkeys(("EVENTS", "EVENT", "TUPLES"), (False, 1)),
 }
-_UNIT_OF = {
+UNIT_OF = {
     **_UNITS,
     **{name.lower(): unit for name, unit in _UNITS.items()},
     **{"ms": (True, 1_000), "s": (True, 1_000_000), "m": (True, 60_000_000), "h": (True, 3_600_000_000)},
@@ -53,7 +53,7 @@ _UNIT_OF = {
 a capital a number of events: `5 m` and `5 M`."""
 
 _STEP_MICROS = 10_000
-_MAX_MICROS = 366 * 86_400_000_000
+MAX_MICROS = 366 * 86_400_000_000
 _MAX_EVENTS = 10_000_000
 _MAX_DIGITS = 15
 _GEOHASH = 12
@@ -258,12 +258,12 @@ def _whole(token: Token) -> int:
 
 
 def _window(length: Token, unit: Token) -> Window:
-    number, word = _whole(length), _UNIT_OF.get(str(unit))
+    number, word = _whole(length), UNIT_OF.get(str(unit))
     if word is None:
         what = "a length of time or a number of events needs a unit"
-        raise problem(_place(unit), what, found=str(unit), allowed=[*_UNIT_OF])
+        raise problem(_place(unit), what, found=str(unit), allowed=[*UNIT_OF])
     is_time, factor = word
-    largest = _MAX_MICROS if is_time else _MAX_EVENTS
+    largest = MAX_MICROS if is_time else _MAX_EVENTS
     if not 0 < number * factor <= largest or (is_time and number * factor % _STEP_MICROS):
         allowed = "10 ms to 366 days, in steps of 10 ms" if is_time else f"1 to {_MAX_EVENTS:,} events"
         raise problem(_place(length), "a window has a length", found=f"{length} {unit}", allowed=allowed)

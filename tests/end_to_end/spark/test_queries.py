@@ -37,9 +37,11 @@ async def test_query(site: Site) -> None:
     async with site.running(job):
         results = await site.until(lambda results: len(results) >= 20)
         import asyncio
+
         await asyncio.sleep(5)
         await site.put("site.a", event(101, "c", 0))
         await asyncio.sleep(5)
         results = await site.until(lambda results: len(results) >= 20)
-    for r in results: print(r.serial, r.window, r.key, r.values)
+    for r in results:
+        print(r.serial, r.window, r.key, r.values)
     assert 0
