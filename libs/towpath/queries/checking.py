@@ -31,6 +31,7 @@ from towpath.queries.tree import (
     Number,
     Place,
     QueryText,
+    Stream,
     TimeWindow,
     Use,
     metrics_in,
@@ -55,10 +56,22 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
         {stream.name: declared(stream, filled or {}) for stream in text.streams},
         {insight.name: insight for insight in text.insights},
     )
+    _check_times(text, scope)
     queries = {insight.name: _query(insight, scope) for insight in text.insights}
     ordered = [queries[name] for name in _order(scope, queries)]
     sources = {name: one.source for name, one in scope.streams.items()}
     return QuerySet(sources, tuple(ordered), scope.types.found())
+
+
+def _check_times(text: QueryText, scope: Scope) -> None:
+    """Raise `TowpathError` if two streams say differently when the events of one topic happened."""
+    first: dict[str, Stream] = {}
+    for stream in text.streams:
+        source = scope.streams[stream.name].source
+        other = first.setdefault(source.topic, stream)
+        if scope.streams[other.name].source.time != source.time:
+            what = f"the events of a topic have one time, and {other.name!r} names another field for it"
+            raise problem(stream.place, what, found=stream.name, allowed="the same `time` in both streams")
 
 
 def _order(scope: Scope, queries: Mapping[str, Query]) -> Iterator[str]:

@@ -19,12 +19,11 @@ from towpath.queries.program import Part
 _FUNCTIONS = {
     Part.COUNT: AggregateFunction.COUNT,
     Part.SUM: AggregateFunction.SUM,
-    Part.SQUARES: AggregateFunction.SUM,
+    Part.SDEV: AggregateFunction.STDDEV,
     Part.MIN: AggregateFunction.MIN,
     Part.MAX: AggregateFunction.MAX,
     Part.SERIES: AggregateFunction.SERIES,
 }
-_SQUARED = "_squared"
 
 Place = tuple[str, str]
 """Site and topic."""
@@ -151,30 +150,24 @@ def _answers(asked: Asked, name: str | None) -> Query:
 
 def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
     """Return the steps that make panes of events."""
-    squared = sorted({kept.argument for kept in plan.kept if kept.part is Part.SQUARES})
-    select = {
-        **plan.select,
-        **{f"{name}{_SQUARED}": f"{plan.select[name]} * {plan.select[name]}" for name in squared},
-    }
     choosing = Filter(name="choosing", fields=meaning.types, where=plan.where) if plan.where else None
     return [
         *([choosing] if choosing else []),
-        Map(name="values", fields=meaning.types, select=select),
+        Map(name="values", fields=meaning.types, select={**plan.select}),
         Window(
             name="panes",
-            fields={name: _type(name, plan) for name in select},
+            fields={name: _type(name, plan) for name in plan.select},
             size_s=plan.program.pane_micros / 1e6,
             event_time=AT,
             watermark_s=plan.delay_micros / 1e6,
             key=[*plan.keys],
-            aggregates={kept.name: _aggregate(kept) for kept in plan.kept},
+            aggregates={one.name: _aggregate(one) for one in plan.kept},
         ),
     ]
 
 
 def _aggregate(kept: Kept) -> Aggregate:
-    field = f"{kept.argument}{_SQUARED}" if kept.part is Part.SQUARES else kept.argument
-    return Aggregate(function=_FUNCTIONS[kept.part], field=field)
+    return Aggregate(function=_FUNCTIONS[kept.part], field=kept.argument)
 
 
 def _type(name: str, plan: SharedPlan) -> FieldType:

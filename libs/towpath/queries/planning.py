@@ -74,13 +74,18 @@ def shared_plan(
     programs: list[QueryProgram] = []
     for query in asked.queries:
         columns = {each: column_of(each, query.options.sample) for each in query.arguments}
-        by = tuple(_key_column(grouping, asked.types) for grouping in query.by)
+        read = {each.insight for each in query.arguments}
+        known = {key.name: key for one in programs if one.name in read for key in one.by}
+        by = tuple(known.get(grouping.name) or _key_column(grouping, asked.types) for grouping in query.by)
         for each, column in columns.items():
             if each.insight is None:
                 streams = streams_sql([asked.sources[name] for name in each.streams], inputs)
                 select[column] = argument_sql(each, streams, query.options.sample)
                 types[column] = _type(each, asked)
-        select |= {key.column: grouping_sql(each, sites) for key, each in zip(by, query.by, strict=True)}
+        if any(each.insight is None for each in query.arguments):
+            for key, grouping in zip(by, query.by, strict=True):
+                # A square that another query has made may be named here.
+                select.setdefault(key.column, grouping_sql(grouping, sites))
         for kept in dict.fromkeys(_kept(query, columns)):
             served.setdefault(kept, []).append(query.name)
         programs.append(

@@ -14,8 +14,8 @@ class Part(StrEnum):
 
     COUNT = "count"
     SUM = "sum"
-    SQUARES = "squares"
-    """The sum of the squares."""
+    SDEV = "sdev"
+    """The standard deviation of a sample."""
     MIN = "min"
     MAX = "max"
     SERIES = "series"
@@ -28,13 +28,13 @@ PARTS: Mapping[str, tuple[Part, ...]] = {
     "COUNT": (),
     "MIN": (Part.MIN,),
     "MAX": (Part.MAX,),
-    "VARIANCE": (Part.SUM, Part.SQUARES),
-    "SDEV": (Part.SUM, Part.SQUARES),
+    "VARIANCE": (Part.SUM, Part.SDEV),
+    "SDEV": (Part.SUM, Part.SDEV),
     "RUNNING_COUNT": (),
     "RUNNING_MEAN": (Part.SUM,),
     "RUNNING_MIN": (Part.MIN,),
     "RUNNING_MAX": (Part.MAX,),
-    "RUNNING_SDEV": (Part.SUM, Part.SQUARES),
+    "RUNNING_SDEV": (Part.SUM, Part.SDEV),
 }
 """What functions need beside the count, at the edge of a pane. All others need the values themselves."""
 

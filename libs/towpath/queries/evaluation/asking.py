@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.outliers import outliers_of
-
+from towpath.outliers.algorithms import ALGORITHMS
+from towpath.outliers.detection import Outlier, OutlierDetector
 from towpath.queries.evaluation.cumulative import Cumulative, RunningTotals, cumulative
 from towpath.queries.evaluation.expressions import holds, value_of
-from towpath.queries.evaluation.functions import OF_TOTALS, OF_VALUES, Answer, Totals, correlation
+from towpath.queries.evaluation.functions import OF_TOTALS, OF_VALUES, Answer, correlation
 from towpath.queries.evaluation.history import Entry, History, Origin
 from towpath.queries.evaluation.sliding import SlidingTotals
+from towpath.queries.evaluation.totals import Totals
 from towpath.queries.program import QueryProgram, is_of_panes
 from towpath.queries.tree import CountWindow, Expression, TimeWindow, Use
 
@@ -55,6 +56,7 @@ class Asking:
         self._cumulative: dict[int, Cumulative] = {}
         self._consumed: dict[int, Bound] = {}
         self._sliding: dict[int, SlidingTotals] = {}
+        self._detectors: dict[int, OutlierDetector] = {}
 
     def answers(self, done: int, until: int) -> Iterator[tuple[Moment, Any, Origin]]:
         """Return the answers of all moments with done < moment ≤ until, with their origins."""
@@ -100,25 +102,24 @@ class Asking:
         return False
 
     def _has_value(self, use: Use, start: int, end: int) -> bool:
-        for argument in use.arguments:
-            column = self._query.columns[argument]
-            if is_of_panes(use, self._query.every):
-                by_end = self._history.totals.get(column, {})
-                if any(pane in by_end for pane in self._history.panes(start, end)):
-                    return True
-            else:
-                entries = self._history.series.get(column, [])
-                if bisect_left(entries, (start,)) < bisect_left(entries, (end,)):
-                    return True
-        return False
+        """Tell if a function finds a value in an event with start ≤ time < end."""
+        if is_of_panes(use, self._query.every):
+            by_end = self._history.totals.get(self._query.columns[use.arguments[0]], {})
+            return any(pane in by_end for pane in self._history.panes(start, end))
+        return bool(self._places(use, start, end))
+
+    def _places(self, use: Use, start: int, end: int) -> set[tuple[int, int, int]]:
+        """The places in the order of events at which a function finds a value."""
+        found = []
+        for argument in range(len(use.arguments)):
+            entries = self._entries(use, argument)
+            first, behind = bisect_left(entries, (start,)), bisect_left(entries, (end,))
+            found.append({entry[:3] for entry in entries[first:behind]})
+        return set.intersection(*found)
 
     def _of_events(self, done: int, until: int) -> Iterator[Moment]:
         size = self._query.every.events if isinstance(self._query.every, CountWindow) else 1
-        places: set[tuple[int, int, int]] = set()
-        for column in self._query.columns.values():
-            entries = self._history.series.get(column, [])
-            first, behind = bisect_left(entries, (done,)), bisect_left(entries, (until,))
-            places.update(entry[:3] for entry in entries[first:behind])
+        places = set[tuple[int, int, int]]().union(*(self._places(use, done, until) for use in self._uses))
         before, number = -1, 0
         for time, source, serial in sorted(places):
             number = number + 1 if time == before else 0
@@ -154,7 +155,8 @@ class Asking:
         else:
             value = self._of_values(use, moment)
         sample = self._query.options.sample
-        return value / sample if sample and value is not None and use.function in _SCALED else value
+        is_scaled = use.function in _SCALED and not isinstance(use.window, CountWindow)
+        return value / sample if sample and is_scaled and value is not None else value
 
     def _of_panes(self, use: Use, end: int) -> Any:
         assert isinstance(use.window, TimeWindow)
@@ -168,10 +170,13 @@ class Asking:
     def _entries(self, use: Use, argument: int = 0) -> list[Entry]:
         return self._history.series.get(self._query.columns[use.arguments[argument]], [])
 
+    def _end(self, use: Use, moment: Moment) -> Bound:
+        """The end of a window."""
+        return (moment.at - use.offset_micros,) if use.offset_micros else moment.bound
+
     def _bounds(self, entries: Sequence[Entry], use: Use, moment: Moment) -> tuple[int, int]:
         """The positions of a window's values."""
-        bound = (moment.at - use.offset_micros,) if use.offset_micros else moment.bound
-        behind = bisect_left(entries, bound)
+        behind = bisect_left(entries, self._end(use, moment))
         if isinstance(use.window, CountWindow):
             return max(behind - use.window.events, 0), behind
         assert use.window is not None
@@ -189,21 +194,44 @@ class Asking:
         if not chosen:
             return None
         if use.function == OUTLIERS:
-            options = self._query.options
-            assert options.k is not None
-            assert options.r is not None
-            found = outliers_of([entry[3] for entry in chosen], options.k, options.r)
-            return [{"time": chosen[one.at][0], **one.told()} for one in found]
+            return self._outliers(use, entries, first, behind)
         return OF_VALUES[use.function]([entry[3] for entry in chosen], use.parameters)
 
+    def _outliers(self, use: Use, entries: Sequence[Entry], first: int, behind: int) -> list[Any]:
+        """The outliers of the window. It slides at moments only, so micro-batches do not count."""
+        at = self._uses[use]
+        detector = self._detectors.get(at) or self._detector(at)
+        came = entries[bisect_left(entries, self._consumed[at]) : behind]
+        found = detector.slide([entry[3] for entry in came], len(detector) + len(came) - (behind - first))
+        self._consumed[at] = (*entries[behind - 1][:2], entries[behind - 1][2] + 1)
+        return [{"time": entries[first + one.number - detector.expired][0], **_told(one)} for one in found]
+
+    def _detector(self, at: int) -> OutlierDetector:
+        options = self._query.options
+        assert options.algorithm is not None
+        assert options.k is not None
+        assert options.r is not None
+        detector = ALGORITHMS[options.algorithm](options.k, options.r)
+        self._consumed[at] = (0,)
+        if at in self._progress.states:
+            bound, saved = self._progress.states[at]
+            self._consumed[at] = tuple(bound)
+            detector.restore(saved)
+        self._detectors[at] = detector
+        return detector
+
     def _correlation(self, use: Use, moment: Moment) -> Answer:
+        """Of the events that have both values; a window by number has the newest of these."""
         sides = []
         for argument in (0, 1):
             entries = self._entries(use, argument)
-            first, behind = self._bounds(entries, use, moment)
+            behind = bisect_left(entries, self._end(use, moment))
+            first = 0
+            if isinstance(use.window, TimeWindow):
+                first = bisect_left(entries, (moment.at - use.offset_micros - use.window.micros,))
             sides.append({entry[:3]: entry[3] for entry in entries[first:behind]})
         pairs = [(value, sides[1][place]) for place, value in sides[0].items() if place in sides[1]]
-        return correlation(pairs)
+        return correlation(pairs[-use.window.events :] if isinstance(use.window, CountWindow) else pairs)
 
     def _so_far(self, use: Use, bound: Bound) -> Any:
         self._consume(use, bound)
@@ -239,6 +267,31 @@ class Asking:
             if use.window is None:
                 self._consume(use, (until,))
                 self._progress.states[at] = self._cumulative[at].saved()
+            elif at in self._detectors:
+                self._progress.states[at] = [self._consumed[at], self._detectors[at].saved()]
+
+
+def _told(found: Outlier) -> dict[str, Any]:
+    """Return an outlier for the answer."""
+    told = {"value": found.value, "neighbours": found.neighbours, "explanation": found.explanation}
+    return {**told, "cluster_distance": found.cluster_distance}
+
+
+def kept_from(query: QueryProgram, history: History, moment: int) -> dict[str, Bound]:
+    """Return from where on windows by number need the values of each column, at a moment and after it."""
+    found: dict[str, Bound] = {}
+    for use in query.uses:
+        if isinstance(use.window, CountWindow):
+            columns = [query.columns[argument] for argument in use.arguments]
+            before = moment - use.offset_micros
+            places = [
+                {entry[:3] for entry in entries[: bisect_left(entries, (before,))]}
+                for entries in (history.series.get(column, []) for column in columns)
+            ]
+            newest = sorted(set.intersection(*places))[-use.window.events :]
+            bound = newest[0] if newest else (before,)
+            found.update({column: min(bound, found.get(column, bound)) for column in columns})
+    return found
 
 
 def longest(query: QueryProgram) -> int:

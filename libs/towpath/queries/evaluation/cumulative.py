@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from towpath.queries.evaluation.functions import OF_TOTALS, Answer, Totals, Value
+from towpath.queries.evaluation.functions import OF_TOTALS, Answer
+from towpath.queries.evaluation.totals import Totals, Value
 from towpath.queries.tree import VALUE
 
 
@@ -120,7 +121,8 @@ class ProbabilisticAverage(_Numbers):
     """The average whose weights follow how probable a value is.
 
     Carter and Streilein, "Probabilistic reasoning for streaming anomaly detection" (2012), algorithm 1, with
-    β = 1. The parameter is the weight of the past.
+    β = 1. The parameter is the weight of the past. The variance is kept and not the mean
+    of squares, which would cancel out.
     """
 
     size = 3
@@ -128,20 +130,21 @@ class ProbabilisticAverage(_Numbers):
 
     def see(self, value: float) -> None:
         """Take in the next value."""
-        count, first, second = self.numbers
-        if count is None:
-            self.numbers = [1, value, value * value]
-            return
+        count, mean, variance = (number or 0 for number in self.numbers)
         count += 1
-        weight = 1 - 1 / count
+        weight = 1 / count
         if count > self.TRAINING:
-            deviation = math.sqrt(max(second - first * first, 0.0))
-            distance = (value - first) / deviation if deviation else 0.0
-            probability = math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi)
-            weight = (1 - probability) * self.parameters[0]
-        first = weight * first + (1 - weight) * value
-        second = weight * second + (1 - weight) * value * value
-        self.numbers = [count, first, second]
+            weight = 1 - (1 - self._probability(value, mean, variance)) * self.parameters[0]
+        distance = value - mean
+        variance = (1 - weight) * (variance + weight * distance * distance)
+        self.numbers = [count, weight * value + (1 - weight) * mean, variance]
+
+    def _probability(self, value: float, mean: float, variance: float) -> float:
+        """The density of the standard normal distribution where the value lies."""
+        if variance <= 0:
+            return 1 / math.sqrt(2 * math.pi) if value == mean else 0.0
+        distance = (value - mean) / math.sqrt(variance)
+        return math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi)
 
     def value(self) -> float | None:
         """Return the average."""

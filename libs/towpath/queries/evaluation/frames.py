@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from towpath.queries.evaluation.asking import longest
-from towpath.queries.evaluation.functions import Totals
 from towpath.queries.evaluation.group import Group, GroupAnswer
 from towpath.queries.evaluation.history import Entry, Pane
+from towpath.queries.evaluation.totals import Totals
 from towpath.queries.program import KeyColumn, Part, Program
 
 END, SERIAL, STORED, SOURCE = "end", "serial", "stored", "source"
-"""Columns of panes beside keys and parts: end and time of storing in microseconds since 1970, and the position of
-the input that the pane came from."""
+"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970; the source is the
+position of the input that the pane came from."""
 
 INPUTS = 10_000
 """More than a job has inputs: puts the inputs of one job of panes before those of the next."""
@@ -117,6 +117,8 @@ class PaneGroups:
                     ]
                 else:
                     _set(totals.setdefault(column, Totals()), part, value)
+            for one in totals.values():
+                one.spread *= max(one.count - 1, 0)
             yield Pane(
                 columns[END][at],
                 {name: columns[name][at] for name in keys},
@@ -158,8 +160,8 @@ def _set(totals: Totals, part: str, value: Any) -> None:
             totals.count = int(value)
         case Part.SUM:
             totals.sum = [float(value)]
-        case Part.SQUARES:
-            totals.squares = [float(value)]
+        case Part.SDEV:
+            totals.spread = float(value) * float(value)
         case Part.MIN:
             totals.min = float(value)
         case Part.MAX:

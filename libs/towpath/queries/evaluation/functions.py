@@ -5,95 +5,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
-from towpath.queries.evaluation.exact_sum import Expansion, add, value_of
+from towpath.queries.evaluation.exact_sum import value_of
+from towpath.queries.evaluation.totals import Totals, Value
 
-Value = float | str
 Answer = float | list[Any] | None
 
 
-@dataclass
-class Totals:
-    """What is kept of values whose order and number does not matter."""
-
-    count: int = 0
-    sum: Expansion = field(default_factory=list)
-    squares: Expansion = field(default_factory=list)
-    min: float | None = None
-    max: float | None = None
-
-    def add(self, other: Totals) -> None:
-        """Take in the values of other totals."""
-        self.count += other.count
-        add(self.sum, other.sum)
-        add(self.squares, other.squares)
-        self.min = _extreme(min, self.min, other.min)
-        self.max = _extreme(max, self.max, other.max)
-
-    def see(self, value: Value) -> None:
-        """Take in one value."""
-        self.count += 1
-        if isinstance(value, str):
-            return
-        add(self.sum, [value])
-        add(self.squares, [value * value])
-        self.min = _extreme(min, self.min, value)
-        self.max = _extreme(max, self.max, value)
-
-    def saved(self) -> list[Any]:
-        """Return all of it as plain data."""
-        return [self.count, self.sum, self.squares, self.min, self.max]
-
-    @classmethod
-    def restored(cls, saved: Sequence[Any]) -> Totals:
-        """Return the totals that `saved` returned."""
-        count, total, squares, least, most = saved
-        return cls(count, [*total], [*squares], least, most)
-
-
-def _extreme(choose: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return choose(one, other)
-
-
-def mean(totals: Totals) -> float | None:
-    """Return the mean."""
-    return value_of(totals.sum) / totals.count if totals.count else None
-
-
-def variance(totals: Totals) -> float | None:
-    """Return the variance of a sample. Exact arithmetic, since the squares nearly cancel out."""
-    if totals.count < 2:
-        return None
-    if math.inf in (*totals.sum, *totals.squares):
-        return None
-    total, squares = (sum(map(Fraction, part), Fraction()) for part in (totals.sum, totals.squares))
-    return max(float((squares - total * total / totals.count) / (totals.count - 1)), 0.0)
-
-
-def deviation(totals: Totals) -> float | None:
-    """Return the standard deviation of a sample."""
-    found = variance(totals)
-    return None if found is None else math.sqrt(found)
-
-
 OF_TOTALS: Mapping[str, Callable[[Totals], Answer]] = {
-    "AVG": mean,
+    "AVG": Totals.mean,
     "SUM": lambda totals: value_of(totals.sum) if totals.count else None,
     "COUNT": lambda totals: totals.count,
     "MIN": lambda totals: totals.min,
     "MAX": lambda totals: totals.max,
-    "VARIANCE": variance,
-    "SDEV": deviation,
+    "VARIANCE": Totals.variance,
+    "SDEV": Totals.deviation,
     "RUNNING_COUNT": lambda totals: totals.count,
-    "RUNNING_MEAN": mean,
+    "RUNNING_MEAN": Totals.mean,
     "RUNNING_MIN": lambda totals: totals.min,
     "RUNNING_MAX": lambda totals: totals.max,
-    "RUNNING_SDEV": deviation,
+    "RUNNING_SDEV": Totals.deviation,
 }
 """Function → its value from totals."""
 

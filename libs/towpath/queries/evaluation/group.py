@@ -8,14 +8,17 @@ from typing import Any
 
 import msgspec
 
-from towpath.queries.evaluation.asking import Asking, Progress, longest
+from towpath.queries.evaluation.asking import Asking, Bound, Progress, kept_from, longest
 from towpath.queries.evaluation.expressions import holds, value_of
 from towpath.queries.evaluation.history import History, Origin, Pane
 from towpath.queries.program import Program, QueryProgram
-from towpath.queries.tree import Argument, CountWindow, Expression, Metric, TimeWindow
+from towpath.queries.tree import Argument, Expression, Metric, TimeWindow
 
 VERSION = 1
 """Of the state's layout."""
+
+_AFTER_EVENTS = 10**12
+"""Rank of answers among the inputs of events with the same time."""
 
 Key = tuple[str, ...]
 """Values of the fields of `BY`, as panes have them."""
@@ -43,6 +46,7 @@ class Group:
         self._program = program
         self._views = {_view(query): dict[Key, History]() for query in program.queries}
         self._progress = {query.name: dict[Key, Progress]() for query in program.queries}
+        self._names = sorted(query.name for query in program.queries)
         self._done: int | None = None
         if state is not None:
             self._restore(state)
@@ -130,7 +134,7 @@ class Group:
         for argument, column in reader.columns.items():
             if argument.insight != query.name:
                 continue
-            rank = self._program.queries.index(query) - len(self._program.queries)
+            rank = _AFTER_EVENTS + self._names.index(query.name)
             for number, answer in enumerate(made):
                 key = tuple(answer.key[columns.index(each)] for each in _view(reader))
                 value = _of_answer(argument, answer.value)
@@ -143,9 +147,12 @@ class Group:
         for view, histories in self._views.items():
             queries = [query for query in self._program.queries if _view(query) == view]
             reach = max(max(longest(query), _step(query)) for query in queries)
-            newest = _newest(queries)
             for key in [*histories]:
-                histories[key].forget(until - reach, newest)
+                kept: dict[str, Bound] = {}
+                for query in queries:
+                    for column, bound in kept_from(query, histories[key], until).items():
+                        kept[column] = min(bound, kept.get(column, bound))
+                histories[key].forget(until - reach, kept)
                 if not histories[key].ends and not any(histories[key].series.values()):
                     del histories[key]
 
@@ -166,18 +173,6 @@ def _view(query: QueryProgram) -> Key:
 
 def _step(query: QueryProgram) -> int:
     return query.every.micros if isinstance(query.every, TimeWindow) else 0
-
-
-def _newest(queries: Sequence[QueryProgram]) -> dict[str, int]:
-    """Column → how many values windows by number need."""
-    found: dict[str, int] = {}
-    for query in queries:
-        for use in query.uses:
-            if isinstance(use.window, CountWindow):
-                for argument in use.arguments:
-                    column = query.columns[argument]
-                    found[column] = max(found.get(column, 0), use.window.events)
-    return found
 
 
 def _of_answer(argument: Argument, answer: Any) -> Any:

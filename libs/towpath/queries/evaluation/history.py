@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.queries.evaluation.functions import Totals
+from towpath.queries.evaluation.totals import Totals
 
 Entry = tuple[int, int, int, Any]
 """Time in microseconds, input, serial number, value. Entries are compared in the order of events."""
@@ -81,15 +81,16 @@ class History:
         found = self.origins[bisect_right(self.ends, after) : bisect_right(self.ends, until)]
         return (max(one[0] for one in found), max(one[1] for one in found)) if found else (0, 0)
 
-    def forget(self, moment: int, newest: Mapping[str, int]) -> None:
-        """Drop what lies before a moment; of the columns in `newest` keep so many values before it, too."""
+    def forget(self, moment: int, kept_from: Mapping[str, tuple[int, ...]]) -> None:
+        """Drop what lies before a moment; of the columns in `kept_from` keep what lies behind that, too."""
         at = bisect_right(self.ends, moment)
         for end in self.ends[:at]:
             for by_end in self.totals.values():
                 by_end.pop(end, None)
         del self.ends[:at], self.origins[:at]
         for column, entries in self.series.items():
-            del entries[: max(bisect_left(entries, (moment,)) - newest.get(column, 0), 0)]
+            bound = min((moment,), kept_from.get(column, (moment,)))
+            del entries[: bisect_left(entries, bound)]
 
     def saved(self) -> list[Any]:
         """Return all of it as plain data."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from towpath.queries.evaluation.exact_sum import add
-from towpath.queries.evaluation.functions import Totals
 from towpath.queries.evaluation.history import Entry
+from towpath.queries.evaluation.totals import Totals
 
 
 class SlidingTotals:
@@ -38,21 +37,14 @@ class SlidingTotals:
 
     def _come(self, at: int) -> None:
         value = self._entries[at][3]
-        self._totals.count += 1
+        self._totals.come(value)
         if isinstance(value, str):
             return
-        add(self._totals.sum, [value])
-        add(self._totals.squares, [value * value])
         _keep(self._least, at, value, lambda known, new: known >= new)
         _keep(self._most, at, value, lambda known, new: known <= new)
 
     def _leave(self, at: int) -> None:
-        value = self._entries[at][3]
-        self._totals.count -= 1
-        if isinstance(value, str):
-            return
-        add(self._totals.sum, [-value])
-        add(self._totals.squares, [-(value * value)])
+        self._totals.leave(self._entries[at][3])
         for kept in (self._least, self._most):
             if kept and kept[0][0] == at:
                 kept.popleft()
