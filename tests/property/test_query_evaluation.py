@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
-from typing import Any
 
 import pytest
 
+from running.query_answers import is_close
 from running.query_histories import history
 from running.query_panes import evaluated, meaning_of
 from running.query_texts import query_text
@@ -15,16 +14,6 @@ from towpath.queries.reference import Answer, answers
 
 HISTORIES = int(os.environ.get("QUERY_HISTORIES", "300"))
 BEGIN = int(os.environ.get("QUERY_SEED", "0"))
-
-
-def is_close(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(is_close, one, other))
-    if isinstance(one, dict):
-        return all(is_close(value, other.get(name)) for name, value in one.items())
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return math.isclose(one, other, rel_tol=1e-7, abs_tol=1e-7)
-    return one == other
 
 
 def same(one: Answer, other: Answer) -> bool:

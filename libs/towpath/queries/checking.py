@@ -266,6 +266,8 @@ class _Reader:
             return (metric.name,), None
         if len(streams) == 1:
             return tuple(streams), None
-        what = f"{metric.name!r} is no stream and no query"
-        allowed = [*streams, *insights] or 'a stream: name = STREAM FROM topic(topic="site/…")'
+        what = f"{metric.name!r} is no stream and no query; of several streams a field says whose it is"
+        allowed = [*streams, *insights, *(f'"{metric.name}" FROM ({name})' for name in streams)]
+        if not streams:
+            allowed = ['name = STREAM FROM topic(topic="site/…")']
         raise problem(metric.place, what, found=metric.name, allowed=allowed)
