@@ -112,6 +112,7 @@ def answers(queries: QuerySet, events: Iterable[Event], until: int) -> list[Answ
 def _belonging(queries: QuerySet, events: Iterable[Event]) -> list[_Seen]:
     """The events that belong to a stream. With another time in another stream, an event is seen twice."""
     newest: dict[Any, int] = {}
+    delay = max((source.delay_micros for source in queries.sources.values()), default=0)
     seen = []
     for event in sorted(events, key=lambda event: event.serial):
         if not all(_is_of_type(kind, event.fields.get(name)) for name, kind in queries.types.items()):
@@ -125,7 +126,7 @@ def _belonging(queries: QuerySet, events: Iterable[Event]) -> list[_Seen]:
                 continue
             here = (event.topic, event.site, source.time)
             newest[here] = max(time, newest.get(here, time))
-            is_late = time < newest[here] - source.delay_micros
+            is_late = time < newest[here] - delay
             if not is_late and all(_passes(each, event.fields) for each in source.filters):
                 streams.setdefault(time, set()).add(source.name)
         for time, names in streams.items():
