@@ -110,8 +110,8 @@ class RowReader:
     def _is_elsewhere(self, metric: Metric) -> bool:
         if metric.streams:
             return {*metric.streams} != {*self.streams}
-        others = self.scope.streams.keys() | self.scope.insights.keys()
-        return metric.is_insight or metric.name in others - {*self.streams}
+        is_taken = metric.name in self.scope.streams or metric.name in self.scope.insights
+        return metric.is_insight or (is_taken and metric.name not in self.streams)
 
     def _field_name(self, metric: Metric) -> str:
         if metric.name not in self.streams or metric.streams:
