@@ -27,7 +27,8 @@ TOKENS = re.compile(r'"[^"\n]*"|#[^\n]*|\w+|\s+|.', re.DOTALL)
 WORDS = (
     "COMPUTE STREAM FROM BY EVERY WHEN WITH AND OR IN INSIGHT compute when AVG COUNT PERCENTILE[50] TOP_K[3]",
     "GEOHASH OUTLIER_DETECTION RUNNING_MEAN EWMA[0.5] ABS CORRELATION q1 q2 q3 s1 s2 x y k value topic sites",
-    "SAMPLE ALGORITHM K R pmcod MAX_ERROR s m h ms SECONDS EVENTS M D 'é 中 ٣ \x00 \n \t \u2028 \ud800 $ @ ~ \\",
+    "SAMPLE ALGORITHM K R pmcod MAX_ERROR s m h ms SECONDS EVENTS M D",
+    "'é 中 ٣ \x00 \n \t \u2028 \ud800 $ @ ~ \\",
     '"x" "" "%" "{a}" 0 1 -1 0.5 1e308 1e999 10 99999999999999999999 { } . .. ! & | " # /* */',
     "= : ; , ( ) [ ] + - * / % > < == != >= <= ≥ ≤ ",
 )
