@@ -126,6 +126,8 @@ MISTAKES = [
     ('q = COMPUTE COUNT(k WHEN > "a", 1 m)', 1, 26, "texts are compared with == and !="),
     ('q = COMPUTE COUNT(k WHEN IN ("a", 1), 1 m)', 1, 19, "IN lists numbers, or texts"),
     ('q = COMPUTE COUNT(x + 1 WHEN == "a", 1 m)', 1, 30, "a computed value is a number"),
+    ('q = COMPUTE COUNT(x WHEN y + 1 == "a", 1 m)', 1, 32, "a computed value is a number"),
+    ('q = COMPUTE AVG(x, 1 m) WHEN IN ("a")', 1, 1, "answers are numbers"),
     ('q = COMPUTE COUNT(k WHEN == "a", 1 m) + AVG(k, 1 m)', 1, 45, "is of type string"),
     ('q = COMPUTE AVG(x, 1 m) WHEN == "a"', 1, 30, "answers are numbers"),
     ("q = COMPUTE COUNT(k, 1 m)", 1, 19, "nothing shows whether 'k' is a number or a text"),
@@ -232,6 +234,17 @@ def test_nesting_when_at_the_limit_then_is_accepted_and_beyond_is_refused(openin
 
     assert error.detail.allowed == f"at most {MAX_NESTING}"
     assert str(error.detail.field).startswith("line 2, column ")
+
+
+@pytest.mark.parametrize("depth", [7, 10, 49])
+def test_nesting_when_of_parentheses_with_many_values_each_then_is_refused(depth: int) -> None:
+    for opening in ("(", "ABS("):
+        text = f"{S}q = COMPUTE AVG({opening * depth}x{(' + 1' * 7 + ')') * depth}, 1 m)"
+        assert refusal(text).detail.allowed == f"at most {MAX_NESTING}"
+
+
+def test_nesting_when_values_are_separated_by_commas_then_is_not_added_up() -> None:
+    assert meaning(f"{S}q = COMPUTE x WHEN IN ({', '.join(['-1'] * 500)})").queries
 
 
 def test_text_when_too_long_then_is_refused() -> None:

@@ -163,6 +163,10 @@ class _Reader:
                     raise problem(place, what, found=right, allowed='COUNT(carrier WHEN == "AA", 1 HOURS)')
                 return Comparison(self._left(left, place), operator, self._value(right), place=place)
             case Membership(left, values):
+                texts = [value for value in values if isinstance(value, str)]
+                if texts:
+                    what = "answers are numbers; texts are compared inside a function's parentheses"
+                    raise problem(self.insight.place, what, found=texts[0], allowed="numbers")
                 return Membership(self._left(left, self.insight.place), values)
 
     def _left(self, left: Expression | None, place: Place) -> Expression | None:

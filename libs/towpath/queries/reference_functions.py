@@ -108,7 +108,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _variance(values: Sequence[float]) -> float | None:
-    return finite(float(statistics.variance(values))) if len(values) > 1 else None
+    if len(values) < 2:
+        return None
+    if min(values) == max(values):
+        return 0.0  # The mean is rounded, and may differ from values that are all equal.
+    mean = math.fsum(values) / len(values)
+    return finite(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _deviation(values: Sequence[float]) -> float | None:

@@ -81,11 +81,11 @@ class RowReader:
                 return Membership(self._left(left, about, kinds.pop(), place), values)
 
     def _left(self, left: Expression | None, about: Expression, kind: FieldType, place: Place) -> Expression:
-        if left is not None:
+        if left is not None and (kind is not FieldType.STRING or isinstance(left, Metric)):
             return self.value(left, kind)
         if kind is FieldType.STRING and self.insight is not None:
             raise problem(place, "answers are numbers", allowed="a number")
-        if isinstance(about, Metric):
+        if isinstance(about, Metric) and left is None:
             self._show(about.name, kind, place)
         elif kind is FieldType.STRING:
             raise problem(place, "a computed value is a number", allowed="a number")
