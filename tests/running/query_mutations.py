@@ -101,6 +101,9 @@ def _long(random: Random) -> str:
     piece = random.choice(PIECES)
     count = random.choice([10, 60, 1_000, 5_000, 20_000])
     begin = random.choice(["", "q = COMPUTE ", "q = COMPUTE AVG(x WHEN ", "s = STREAM FROM topic(", "# c\n"])
+    if random.random() < 0.3:
+        opening, depth = random.choice(["(", "ABS(", "-(", "AVG("]), random.choice([5, 20, 49, 200])
+        return f"{begin}{opening * depth}x{(random.choice(PIECES) * random.randrange(9) + ')') * depth}"
     return begin + piece * count + random.choice(["", "x", ")" * count, "1 s)"])
 
 
