@@ -26,6 +26,7 @@ PROMISES = {
     "coordinator": "kill it at any line and the next one finishes or undoes",
     "operators": "Malformed events are never dropped silently",
     "models": "Results depend on the events alone, and not on how micro-batches cut them",
+    "queries": "Answers depend on the events alone",
     "pipelines": "Apply it. Later, apply a changed file, and Towpath does what the difference needs",
     "draining": "it first finishes what its inputs hold",
     "applies": "An apply survives the death of any process and of the coordinator",

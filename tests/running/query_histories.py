@@ -26,7 +26,7 @@ def history(seed: int, count: int = 120) -> list[Event]:
             now += random.choice([30, 90]) * SECOND
         is_late = random.random() < 0.15
         time = now - random.choice([SECOND, 3 * SECOND, 6 * SECOND]) * is_late
-        place = random.choice(["jfk", "lga"]), random.choice(["site/a", "site/b"])
+        place = random.choice(["jfk", "lga"]), random.choice(["site/a", "site/b", "site/c"])
         events.append(Event(*place, serials[place], time, _fields(random, number * 4 // count, time)))
         serials[place] += random.choice([1, 1, 1, 2])
     return events

@@ -20,7 +20,7 @@ STREAMS = {
     "s1": f'topic(topic="site/a", sites="*", value="x", {TYPES})',
     "s2": f'topic({TYPES}, topic="site/b", sites="*", value="y", delay="3 SECONDS")',
     "s3": f'site(topic="site/a", sites="jfk", g="u%", value="n", {TYPES})',
-    "s4": f'topic(topic="site/b", sites="jfk,lga", k="a", {TYPES}, time="at", delay=2, value="y")',
+    "s4": f'topic(topic="site/c", sites="jfk,lga", k="a", {TYPES}, time="at", delay=2, value="y")',
 }
 
 SINGLE = ("AVG", "SUM", "MIN", "MAX", "COUNT", "VARIANCE", "SDEV", "GEOMETRIC_MEAN", "MEDIAN", "MODE")

@@ -16,6 +16,9 @@ from towpath.contracts.fields import EntryName, FieldName, Fields, FieldType, St
 from towpath.contracts.message import Model
 from towpath.contracts.prediction import Predict
 
+MAX_QUERY_TEXT = 200_000
+"""Characters of all queries of a job."""
+
 
 class FieldRule(Model):
     """Demands of `clean` on one field."""
@@ -127,6 +130,9 @@ class AggregateFunction(StrEnum):
     """Exact, linearly interpolated."""
     DISTINCT = "distinct"
     """Exact number of distinct values."""
+    SERIES = "series"
+    """Every value with its event, in their order, as JSON text: `[{"t": time in microseconds, "i": position of
+    the input, "s": serial number, "v": value}, …]`. Only of windows over event time."""
 
 
 class Aggregate(Model):
@@ -231,6 +237,16 @@ class ProcessingWindow(Model):
         return self
 
 
+class Query(StepModel):
+    """Answers queries from panes, which a `window` makes of their streams. `towpath query` makes such jobs."""
+
+    kind: Literal["query"] = "query"
+    text: str = Field(min_length=1, max_length=MAX_QUERY_TEXT)
+    """Streams and queries, as `docs/query-language.md` describes them."""
+    filled: dict[str, str] = {}
+    """What stands in place of `{name}` in the parameters of streams."""
+
+
 class Python(StepModel):
     """User code: `module:function` takes a DataFrame and the parameters, and returns a DataFrame.
 
@@ -256,7 +272,7 @@ class Python(StepModel):
     _names = field_validator("fields")(own_names)
 
 
-Step = Annotated[Clean | Filter | Map | Window | Predict | Python, Field(discriminator="kind")]
+Step = Annotated[Clean | Filter | Map | Window | Predict | Query | Python, Field(discriminator="kind")]
 """An operator that may be a step of a chain."""
 
 
@@ -314,7 +330,7 @@ def _check_place(step: Step, before: list[Step], after: list[Step]) -> None:
 
 
 Operator = Annotated[
-    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Predict | Python | Chain,
+    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Predict | Query | Python | Chain,
     Field(discriminator="kind"),
 ]
 """Each kind has a module in `towpath.operators.kinds`, which says what it does."""

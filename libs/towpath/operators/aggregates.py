@@ -15,6 +15,10 @@ from pyspark.sql import functions as F
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, ProcessingWindow, Window
 from towpath.operators.columns import named
+from towpath.streams.reading import INPUT, SERIAL
+
+TIME = "event time"
+"""The column that places an event in a window."""
 
 Aggregating = Window | ProcessingWindow
 """Operators that compute aggregates per key."""
@@ -36,6 +40,14 @@ _NEEDS_NUMBERS = frozenset(
 def check_aggregates(operator: Aggregating) -> None:
     """Raise `TowpathError` if an aggregate needs numbers and its field has none."""
     for name, aggregate in operator.aggregates.items():
+        if aggregate.function is AggregateFunction.SERIES and isinstance(operator, ProcessingWindow):
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the events of a processing window have no time",
+                field=f"operator.aggregates.{name}.function",
+                value=aggregate.function,
+                allowed=[each for each in AggregateFunction if each is not AggregateFunction.SERIES],
+            )
         if aggregate.function not in _NEEDS_NUMBERS or aggregate.field is None:
             continue
         kind = operator.fields[aggregate.field]
@@ -96,6 +108,14 @@ def _parts(aggregate: Aggregate, fields: dict[str, FieldType]) -> dict[str, Part
             return {f"percentile {name} {aggregate.q}": PartialAggregate(function, column)}
         case AggregateFunction.DISTINCT:
             return {f"distinct {name}": PartialAggregate("collect_set({})", column)}
+        case AggregateFunction.SERIES:
+            event = F.struct(
+                F.unix_micros(named(TIME)).alias("t"),
+                F.col(INPUT).alias("i"),
+                F.col(SERIAL).alias("s"),
+                column.alias("v"),
+            )
+            return {f"series {name}": PartialAggregate("collect_list({})", F.when(column.isNotNull(), event))}
 
 
 def value_of(aggregate: Aggregate, fields: dict[str, FieldType]) -> Column:
@@ -120,6 +140,8 @@ def value_of(aggregate: Aggregate, fields: dict[str, FieldType]) -> Column:
             return named(f"percentile {name} {aggregate.q}")
         case AggregateFunction.DISTINCT:
             return F.size(named(f"distinct {name}"))
+        case AggregateFunction.SERIES:
+            return F.to_json(F.array_sort(named(f"series {name}")))
 
 
 def _sum_parts(name: str, number: Column, kind: FieldType) -> dict[str, PartialAggregate]:

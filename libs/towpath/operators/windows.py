@@ -7,13 +7,12 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Window, WindowShape
-from towpath.operators.aggregates import check_aggregates
+from towpath.operators.aggregates import TIME, check_aggregates
 from towpath.operators.columns import named, union
 from towpath.operators.grouping import key_of, partials, prepared, values_of
 from towpath.operators.results import results_of
 from towpath.streams.reading import SERIAL, STORED_AT
 
-_TIME = "event time"
 _WINDOW = "event window"
 _AGAIN = "serial again"
 
@@ -25,7 +24,7 @@ def windows_of(typed: list[DataFrame], operator: Window) -> DataFrame:
     timed = union([_timed(rows, operator) for rows in typed])
     # Rows with negative serial numbers count only for their times: the source recalls them after a start. The
     # condition names the time, because Spark would otherwise evaluate it before the watermark has seen them.
-    is_new = F.col(SERIAL) + F.coalesce(F.unix_micros(named(_TIME)) * 0, F.lit(0)) > 0
+    is_new = F.col(SERIAL) + F.coalesce(F.unix_micros(named(TIME)) * 0, F.lit(0)) > 0
     grouped = (
         timed.where(is_new)
         .groupBy(_window(operator).alias(_WINDOW), *_keys(operator))
@@ -60,8 +59,8 @@ def check_window(operator: Window) -> None:
 
 def _timed(rows: DataFrame, operator: Window) -> DataFrame:
     """All rows as they are grouped, with their watermark."""
-    time = F.col(operator.event_time or STORED_AT).alias(_TIME)
-    return prepared(rows, operator, time).withWatermark(f"`{_TIME}`", _interval(operator.watermark_s))
+    time = F.col(operator.event_time or STORED_AT).alias(TIME)
+    return prepared(rows, operator, time).withWatermark(f"`{TIME}`", _interval(operator.watermark_s))
 
 
 def _keys(operator: Window) -> list[Column]:
@@ -75,11 +74,11 @@ def _keys(operator: Window) -> list[Column]:
 def _window(operator: Window) -> Column:
     match operator.shape:
         case WindowShape.TUMBLING:
-            return F.window(named(_TIME), _interval(operator.size_s))
+            return F.window(named(TIME), _interval(operator.size_s))
         case WindowShape.SLIDING:
-            return F.window(named(_TIME), _interval(operator.size_s), _interval(operator.slide_s))
+            return F.window(named(TIME), _interval(operator.size_s), _interval(operator.slide_s))
         case WindowShape.SESSION:
-            return F.session_window(named(_TIME), _interval(operator.gap_s))
+            return F.session_window(named(TIME), _interval(operator.gap_s))
 
 
 def _interval(seconds: float | None) -> str:

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from towpath.contracts.fields import FieldType
 from towpath.queries.functions import FUNCTIONS, Form
-from towpath.queries.meaning import Query, QuerySet
+from towpath.queries.meaning import SITE, Query, QuerySet
 from towpath.queries.problems import problem
 from towpath.queries.providers import declared, field_name
 from towpath.queries.row_reader import RowReader
@@ -31,6 +31,7 @@ from towpath.queries.tree import (
     Number,
     Place,
     QueryText,
+    Stream,
     TimeWindow,
     Use,
     metrics_in,
@@ -55,10 +56,22 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
         {stream.name: declared(stream, filled or {}) for stream in text.streams},
         {insight.name: insight for insight in text.insights},
     )
+    _check_times(text, scope)
     queries = {insight.name: _query(insight, scope) for insight in text.insights}
     ordered = [queries[name] for name in _order(scope, queries)]
     sources = {name: one.source for name, one in scope.streams.items()}
     return QuerySet(sources, tuple(ordered), scope.types.found())
+
+
+def _check_times(text: QueryText, scope: Scope) -> None:
+    """Raise `TowpathError` if two streams say differently when the events of one topic happened."""
+    first: dict[str, Stream] = {}
+    for stream in text.streams:
+        source = scope.streams[stream.name].source
+        other = first.setdefault(source.topic, stream)
+        if scope.streams[other.name].source.time != source.time:
+            what = f"the events of a topic have one time, and {other.name!r} names another field for it"
+            raise problem(stream.place, what, found=stream.name, allowed="the same `time` in both streams")
 
 
 def _order(scope: Scope, queries: Mapping[str, Query]) -> Iterator[str]:
@@ -110,6 +123,8 @@ def _check_streams_read(query: Query, scope: Scope) -> None:
             what = f"the streams {', '.join(argument.streams)} have one topic, and not the same time"
             raise problem(scope.insights[query.name].place, what, allowed="the same field for `time`")
     for grouping in query.by if any(argument.streams for argument in query.arguments) else ():
+        if grouping.fields == (SITE,):
+            continue
         for name in (field_name(name, grouping.place) for name in grouping.fields):
             if grouping.geohash is not None:
                 scope.types.show(name, FieldType.DOUBLE, grouping.place)
@@ -255,6 +270,8 @@ class _Reader:
             return (metric.name,), None
         if len(streams) == 1:
             return tuple(streams), None
-        what = f"{metric.name!r} is no stream and no query"
-        allowed = [*streams, *insights] or 'a stream: name = STREAM FROM topic(topic="site/…")'
+        what = f"{metric.name!r} is no stream and no query; of several streams a field says whose it is"
+        allowed = [*streams, *insights, *(f'"{metric.name}" FROM ({name})' for name in streams)]
+        if not streams:
+            allowed = ['name = STREAM FROM topic(topic="site/…")']
         raise problem(metric.place, what, found=metric.name, allowed=allowed)

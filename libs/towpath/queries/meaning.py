@@ -14,6 +14,9 @@ HERE = ""
 
 ALL_SITES = "*"
 
+SITE = "site"
+"""In `BY`: the site of an event, and no field."""
+
 
 @dataclass(frozen=True)
 class FieldFilter:

@@ -11,11 +11,11 @@ from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.operators import MAX_QUERY_TEXT
 from towpath.queries.problems import problem
 from towpath.queries.tree import Place, QueryText
 from towpath.queries.tree_builder import tree_builder
 
-MAX_CHARACTERS = 200_000
 MAX_NESTING = 50
 """Parentheses and signs inside each other and values in a row, together: recursive functions walk trees."""
 
@@ -49,8 +49,8 @@ def parse(text: str) -> QueryText:
 
     Raises `TowpathError` with line and column, what was found there, and what could stand there.
     """
-    if len(text) > MAX_CHARACTERS:
-        allowed = f"at most {MAX_CHARACTERS:,} characters"
+    if len(text) > MAX_QUERY_TEXT:
+        allowed = f"at most {MAX_QUERY_TEXT:,} characters"
         raise problem(Place(1, 1), "the text is too long", found=len(text), allowed=allowed)
     _check_depth(text)
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import xxhash
 
 from towpath.contracts.fields import FieldType
-from towpath.queries.meaning import ALL_SITES, HERE, FieldFilter, Query, QuerySet
+from towpath.queries.meaning import ALL_SITES, HERE, SITE, FieldFilter, Query, QuerySet
 from towpath.queries.reference_functions import (
     arithmetic,
     correlation,
@@ -129,8 +129,9 @@ def _belonging(queries: QuerySet, events: Iterable[Event]) -> list[_Seen]:
             if not is_late and all(_passes(each, event.fields) for each in source.filters):
                 streams.setdefault(time, set()).add(source.name)
         for time, names in streams.items():
-            order = (time, 0, event.topic, event.site, event.serial)
-            seen.append(_Seen(order, time, event.fields, frozenset(names), event.serial))
+            order = (time, 0, event.site, event.topic, event.serial)
+            fields = {**event.fields, SITE: event.site}
+            seen.append(_Seen(order, time, fields, frozenset(names), event.serial))
     return seen
 
 

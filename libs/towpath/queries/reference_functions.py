@@ -66,9 +66,8 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
         return None
     x_mean, y_mean = statistics.fmean(xs), statistics.fmean(ys)
     both = math.fsum((x - x_mean) * (y - y_mean) for x, y in pairs)
-    spread = math.sqrt(math.fsum((x - x_mean) ** 2 for x in xs)) * math.sqrt(
-        math.fsum((y - y_mean) ** 2 for y in ys)
-    )
+    # One root of the product: it makes the coefficient of equal sides exactly 1.
+    spread = math.sqrt(math.fsum((x - x_mean) ** 2 for x in xs) * math.fsum((y - y_mean) ** 2 for y in ys))
     return None if spread == 0 else finite(both / spread)
 
 

@@ -54,8 +54,8 @@ class Metric:
     """Names in `FROM (…)`; none for a bare name."""
     is_insight: bool = False
     """Written as `INSIGHT name`."""
-    is_quoted: bool = field(default=False, compare=False)
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    is_quoted: bool = field(default=False, compare=False, repr=False)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Call:
     window: Window | None = None
     offset: TimeWindow | None = None
     """Distance of the window's end from the moment of evaluation, into the past."""
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Arithmetic:
     operator: str
     left: Expression
     right: Expression
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Comparison:
     operator: str
     right: Expression | str
     """A text only where a field of events is compared."""
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Grouping:
     """One field; latitude and longitude for a square."""
     geohash: int | None = None
     """Characters of the geohash."""
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -219,7 +219,7 @@ class Insight:
     """None: at each event."""
     by: tuple[Grouping, ...] = ()
     options: Options = Options()
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Stream:
     name: str
     provider: str
     parameters: dict[str, str | float] = field(hash=False)
-    place: Place = field(default=_TOP, compare=False, kw_only=True)
+    place: Place = field(default=_TOP, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ UNIT_OF = {
 """Unit → is it a length of time, and how many microseconds or events. A small letter is a length of time, and
 a capital a number of events: `5 m` and `5 M`."""
 
+_STEP_MICROS = 10_000
 MAX_MICROS = 366 * 86_400_000_000
 _MAX_EVENTS = 10_000_000
 _MAX_DIGITS = 15
@@ -263,8 +264,8 @@ def _window(length: Token, unit: Token) -> Window:
         raise problem(_place(unit), what, found=str(unit), allowed=[*UNIT_OF])
     is_time, factor = word
     largest = MAX_MICROS if is_time else _MAX_EVENTS
-    if not 0 < number * factor <= largest:
-        allowed = "1 ms to 366 days" if is_time else f"1 to {_MAX_EVENTS:,} events"
+    if not 0 < number * factor <= largest or (is_time and number * factor % _STEP_MICROS):
+        allowed = "10 ms to 366 days, in steps of 10 ms" if is_time else f"1 to {_MAX_EVENTS:,} events"
         raise problem(_place(length), "a window has a length", found=f"{length} {unit}", allowed=allowed)
     return TimeWindow(number * factor) if is_time else CountWindow(number * factor)
 

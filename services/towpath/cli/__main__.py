@@ -69,6 +69,12 @@ COMMANDS.add(
 
 COMMANDS.add_as(
     DATA,
+    "query",
+    "towpath.cli.queries:app",
+    "Ask questions in one line, over any number of sites, and follow the answers.",
+)
+COMMANDS.add_as(
+    DATA,
     "uplink",
     "towpath.cli.uplinks:app",
     "Forward topics over a link that is narrow, or seldom there, and prove that everything arrived.",

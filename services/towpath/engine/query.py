@@ -28,6 +28,7 @@ from towpath.engines.spark.binder import is_cluster
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
+from towpath.operators.chains import state_behind_windows_allowed
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import keeps_state, kind_of
 from towpath.operators.processing_windows import MicroBatchWindow
@@ -49,7 +50,7 @@ START_S = 60.0
 """Time for Spark to return from starting a query whose first micro-batch is under way: milliseconds."""
 
 compiling = threading.Lock()
-"""Compiling changes a setting of the session for a moment, so only one job is compiled at a time."""
+"""Compiling and starting change a setting of the session for a moment, so jobs do so one at a time."""
 
 
 def compile_for(
@@ -199,14 +200,15 @@ class Query:
         forget_pace(str(self.pause_file))
         spec = self.assignment.spec
         interval_s = 0.0 if is_paced(spec) else trigger_s(spec)
-        self.running = (
+        writer = (
             results.writeStream.foreachBatch(self._publish)
             .queryName(spec.name)
             .outputMode("append")
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(processingTime=f"{interval_s:f} seconds")
-            .start()
         )
+        with compiling, state_behind_windows_allowed(self.session, spec.operator):
+            self.running = writer.start()
         self._started.set()
 
     def adjust(self, assignment: Assignment) -> None:

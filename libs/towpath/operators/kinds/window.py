@@ -30,6 +30,8 @@ def aggregate_fields(operator: Window | ProcessingWindow) -> Schema:
         match aggregate.function:
             case AggregateFunction.COUNT | AggregateFunction.DISTINCT:
                 schema[name] = FieldType.LONG
+            case AggregateFunction.SERIES:
+                schema[name] = FieldType.STRING
             case AggregateFunction.MIN | AggregateFunction.MAX:
                 schema[name] = operator.fields[aggregate.field or ""]
             case _:

@@ -1,0 +1,59 @@
+"""The `query` operator: answers of queries, from the panes that a window keeps of their streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from towpath.contracts.fields import FieldType
+from towpath.contracts.operators import Query
+from towpath.operators.kind import OperatorKind, Schema, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.operators.job_events import JobEvents
+    from towpath.queries.planning import SharedPlan
+
+
+def compile_query(operator: Query, events: JobEvents) -> DataFrame:
+    """The answers whose moments have come."""
+    from towpath.operators.query_answers import answers_of
+
+    return answers_of(events, plan_of(operator), reads(operator))
+
+
+def plan_of(operator: Query) -> SharedPlan:
+    """Return the plan of an operator's queries. Raises `TowpathError` with the place in the text."""
+    from towpath.queries.checking import check
+    from towpath.queries.parsing import parse
+    from towpath.queries.planning import shared_plan
+
+    asked = check(parse(operator.text), operator.filled)
+    return shared_plan(asked, dict.fromkeys(asked.sources, ()))
+
+
+def reads(operator: Query) -> dict[str, FieldType]:
+    """The columns of panes that the queries need."""
+    from towpath.queries.program import Part
+
+    plan = plan_of(operator)
+    types = {Part.COUNT: FieldType.LONG, Part.SERIES: FieldType.STRING}
+    return {
+        "window_end": FieldType.TIMESTAMP,
+        **dict.fromkeys(plan.keys, FieldType.STRING),
+        **{kept.name: types.get(kept.part, FieldType.DOUBLE) for kept in plan.kept},
+    }
+
+
+def writes(operator: Query) -> Schema:
+    """What answers have. The value may be a number or a list."""
+    by = {key.name: FieldType(key.type) for query in plan_of(operator).program.queries for key in query.by}
+    return {"query": FieldType.STRING, "value": None, **by}
+
+
+def state(operator: Query) -> dict[str, Any]:
+    """No query: those that stay as they are keep what they know, and others begin with nothing."""
+    return {"kind": operator.kind}
+
+
+QUERY = register(OperatorKind(model=Query, compile=compile_query, reads=reads, writes=writes, state=state))

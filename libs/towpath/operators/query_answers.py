@@ -1,0 +1,107 @@
+"""Plan answers to queries: panes in, grouped by the keys that their queries share; answers out.
+
+Spark keeps the state of a group as one binary column. It calls the group again when a moment comes at which a
+window has a value, even if no new pane has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from towpath.contracts.fields import FieldType
+from towpath.operators.columns import all_of, named, union
+from towpath.operators.job_events import JobEvents
+from towpath.operators.results import carried_name, results_of
+from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, STORED, PaneGroups
+from towpath.queries.planning import SharedPlan
+from towpath.queries.sharing import SharedKeys, shared_keys
+from towpath.streams.encoding import CLOSED
+from towpath.streams.reading import INPUT, SERIAL, STORED_AT
+
+_WATERMARKED = "pane time"
+_GROUP, _PROGRAM, _KEYS = "group", "program", "keys"
+_BETWEEN = "\x1f"
+"""Between the values of a group's keys. None begins with anything but `=`."""
+_STATE = "state binary"
+
+
+def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
+    """The answers, each once, when the watermark has passed its moment."""
+    shared = shared_keys(plan.program)
+    panes = union([_watermarked(frame) for frame in events.typed(dict(fields), required=["window_end"])])
+    groups = PaneGroups(
+        {one.name: one.program for one in shared}, [(kept.argument, str(kept.part)) for kept in plan.kept]
+    )
+    answers = _answered(_grouped(panes, shared, fields), groups)
+    rows = answers.select(
+        SERIAL,
+        F.timestamp_micros(STORED).alias(STORED_AT),
+        *(F.col(name).alias(f"answer {name}") for name in ANSWERS if name not in (SERIAL, STORED)),
+    )
+    end = named(f"answer {END}")
+    return results_of(
+        rows,
+        named("answer values"),
+        key=named("answer key"),
+        window=F.struct(
+            F.timestamp_micros(named("answer start")).alias("start"), F.timestamp_micros(end).alias("end")
+        ),
+        identity=F.struct(
+            named("answer key").alias("key"), end.alias("at"), named("answer number").alias("number")
+        ),
+    )
+
+
+def _watermarked(panes: DataFrame) -> DataFrame:
+    """The panes with the column that says how far time is."""
+    closed = carried_name(CLOSED)
+    if closed in panes.columns:
+        return panes.withColumn(_WATERMARKED, F.window_time(named(closed)))
+    time = F.col("window_end") - F.expr("interval 1 microsecond")
+    return panes.withColumn(_WATERMARKED, time).withWatermark(_WATERMARKED, "0 seconds")
+
+
+def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str, FieldType]) -> DataFrame:
+    """Each pane once for each program, with the group of keys that it belongs to."""
+    groups = F.array(*(_group(one) for one in shared))
+    placed = panes.select(
+        named(_WATERMARKED),
+        F.explode(F.filter(groups, lambda group: group.isNotNull())).alias(_GROUP),
+        F.unix_micros("window_end").alias(END),
+        SERIAL,
+        F.unix_micros(STORED_AT).alias(STORED),
+        F.coalesce(INPUT, F.lit(0)).alias(SOURCE),
+        *(name for name in fields if name != "window_end"),
+    )
+    return placed.select(f"{_GROUP}.*", *(named(name) for name in placed.columns if name != _GROUP))
+
+
+def _group(shared: SharedKeys) -> Column:
+    """The group of a pane in a program; null if it lacks a key."""
+    values = F.concat_ws(_BETWEEN, F.lit(""), *shared.keys)
+    group = F.struct(F.lit(shared.name).alias(_PROGRAM), values.alias(_KEYS))
+    return F.when(all_of(F.col(key) != "" for key in shared.keys), group)
+
+
+def _answered(panes: DataFrame, groups: PaneGroups) -> DataFrame:
+    """The answers of all groups. Spark has no state outside a stream: there all panes come at once."""
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in ANSWERS.items())
+    grouped = panes.groupBy(_PROGRAM, _KEYS)
+
+    # Functions of their own, because Spark counts the parameters of methods with `self`.
+    def whole(key: Any, frame: Any) -> Any:
+        return groups.whole(key, frame)
+
+    def stateful(key: Any, frames: Any, state: Any) -> Any:
+        return groups.stateful(key, frames, state)
+
+    if not panes.isStreaming:
+        return grouped.applyInPandas(whole, schema)
+    return grouped.applyInPandasWithState(
+        stateful, schema, _STATE, "append", GroupStateTimeout.EventTimeTimeout
+    )

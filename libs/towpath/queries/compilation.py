@@ -1,0 +1,186 @@
+"""Compile queries to a pipeline: stock operators make panes where events are, and a `query` step answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.fields import FieldType
+from towpath.contracts.job import Input, Output
+from towpath.contracts.operators import Aggregate, AggregateFunction, Chain, Filter, Map, Query, Step, Window
+from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.queries.checking import check
+from towpath.queries.meaning import ALL_SITES, HERE, QuerySet, Source
+from towpath.queries.parsing import parse
+from towpath.queries.planning import AT, Kept, SharedPlan, shared_plan
+from towpath.queries.program import Part
+
+_FUNCTIONS = {
+    Part.COUNT: AggregateFunction.COUNT,
+    Part.SUM: AggregateFunction.SUM,
+    Part.SDEV: AggregateFunction.STDDEV,
+    Part.MIN: AggregateFunction.MIN,
+    Part.MAX: AggregateFunction.MAX,
+    Part.SERIES: AggregateFunction.SERIES,
+}
+
+Place = tuple[str, str]
+"""Site and topic."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query text, and where it is asked."""
+
+    name: str
+    """Of the pipeline, of its last job, and of the topic of answers: `queries/<name>`."""
+    site: str
+    """Where answers are published."""
+    text: str
+    filled: Mapping[str, str]
+    """What stands in place of `{name}`."""
+    sites: Sequence[str]
+    """All sites of the mesh, for streams of all of them."""
+    trigger_s: float = 1.0
+
+    @property
+    def topic(self) -> str:
+        """The topic of answers."""
+        return f"queries/{self.name}"
+
+
+@dataclass(frozen=True)
+class SitePlan:
+    """What is computed at a site where events are."""
+
+    site: str
+    topics: tuple[str, ...]
+    plan: SharedPlan
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A query text as jobs, and what they share."""
+
+    asked: Asked
+    meaning: QuerySet
+    sites: tuple[SitePlan, ...]
+    pipeline: PipelineSpec
+
+
+def compiled(asked: Asked) -> Compiled:
+    """Return the pipeline that answers queries.
+
+    Events of one site are computed there by one job. Of several sites each makes panes of its own, which are
+    few and small, and the site that asks makes answers of them.
+    Raises `TowpathError` with the place in the text.
+    """
+    meaning = check(parse(asked.text), asked.filled)
+    sources = [*dict.fromkeys(one for query in meaning.queries for one in meaning.sources_of(query))]
+    if not sources:
+        raise TowpathError(ErrorCode.INVALID, "there is no query in the text", allowed="name = COMPUTE …")
+    places = sorted({place for source in sources for place in _places(source, asked)})
+    plans = tuple(
+        _site_plan(site, tuple(topic for at, topic in places if at == site), meaning, sources, asked)
+        for site in dict.fromkeys(site for site, _ in places)
+    )
+    jobs = [_whole_job(asked, meaning, plans[0])] if len(plans) == 1 else _jobs(asked, meaning, plans)
+    return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=jobs))
+
+
+def query_text_of(spec: PipelineSpec) -> str | None:
+    """Return the text that a pipeline answers; None if it answers none."""
+    for job in spec.jobs:
+        steps = job.operator.steps if isinstance(job.operator, Chain) else [job.operator]
+        if job.name == spec.name and isinstance(steps[-1], Query):
+            return steps[-1].text
+    return None
+
+
+def _site_plan(
+    site: str, topics: tuple[str, ...], meaning: QuerySet, sources: Sequence[Source], asked: Asked
+) -> SitePlan:
+    positions = {
+        source.name: [topics.index(topic) for at, topic in _places(source, asked) if at == site]
+        for source in sources
+    }
+    return SitePlan(site, topics, shared_plan(meaning, positions, [site] * len(topics)))
+
+
+def _whole_job(asked: Asked, meaning: QuerySet, at: SitePlan) -> PipelineJob:
+    """Return the one job of queries whose events are all at one site."""
+    return PipelineJob(
+        name=asked.name,
+        site=at.site,
+        inputs=[Input(site=at.site, topic=topic, start="latest") for topic in at.topics],
+        output=Output(site=asked.site, topic=asked.topic),
+        operator=Chain(steps=[*pane_steps(at.plan, meaning), _answers(asked, "answers")]),
+        trigger_s=asked.trigger_s,
+    )
+
+
+def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[PipelineJob]:
+    """Return a job of panes for each site, and the job that answers."""
+    panes = [
+        PipelineJob(
+            name=f"{asked.name}-{at.site}",
+            site=at.site,
+            inputs=[Input(site=at.site, topic=topic, start="latest") for topic in at.topics],
+            output=Output(topic=f"{asked.topic}/panes"),
+            operator=Chain(steps=pane_steps(at.plan, meaning)),
+            trigger_s=asked.trigger_s,
+        )
+        for at in plans
+    ]
+    answers = PipelineJob(
+        name=asked.name,
+        site=asked.site,
+        inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
+        output=Output(topic=asked.topic),
+        operator=_answers(asked, None),
+        trigger_s=asked.trigger_s,
+    )
+    return [*panes, answers]
+
+
+def _answers(asked: Asked, name: str | None) -> Query:
+    return Query(name=name, text=asked.text, filled={**asked.filled})
+
+
+def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
+    """Return the steps that make panes of events."""
+    choosing = Filter(name="choosing", fields=meaning.types, where=plan.where) if plan.where else None
+    return [
+        *([choosing] if choosing else []),
+        Map(name="values", fields=meaning.types, select={**plan.select}),
+        Window(
+            name="panes",
+            fields={name: _type(name, plan) for name in plan.select},
+            size_s=plan.program.pane_micros / 1e6,
+            event_time=AT,
+            watermark_s=plan.delay_micros / 1e6,
+            key=[*plan.keys],
+            aggregates={one.name: _aggregate(one) for one in plan.kept},
+        ),
+    ]
+
+
+def _aggregate(kept: Kept) -> Aggregate:
+    return Aggregate(function=_FUNCTIONS[kept.part], field=kept.argument)
+
+
+def _type(name: str, plan: SharedPlan) -> FieldType:
+    if name == AT:
+        return FieldType.TIMESTAMP
+    return FieldType.STRING if name in plan.keys else plan.types.get(name, FieldType.DOUBLE)
+
+
+def _places(source: Source, asked: Asked) -> list[Place]:
+    """Return the inputs of a stream."""
+    sites = [
+        site
+        for named in source.sites
+        for site in (asked.sites if named == ALL_SITES else [asked.site if named == HERE else named])
+    ]
+    return [(site, source.topic) for site in dict.fromkeys(sites)]

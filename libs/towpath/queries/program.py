@@ -1,0 +1,91 @@
+"""What Spark's workers need to know of queries: plain objects, because they know no contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from towpath.queries.tree import Argument, Condition, Expression, Options, TimeWindow, Use, Window, parts_of
+
+
+class Part(StrEnum):
+    """What is kept of the values in a pane."""
+
+    COUNT = "count"
+    SUM = "sum"
+    SDEV = "sdev"
+    """The standard deviation of a sample."""
+    MIN = "min"
+    MAX = "max"
+    SERIES = "series"
+    """Each value, with its event's time, input and serial number."""
+
+
+PARTS: Mapping[str, tuple[Part, ...]] = {
+    "AVG": (Part.SUM,),
+    "SUM": (Part.SUM,),
+    "COUNT": (),
+    "MIN": (Part.MIN,),
+    "MAX": (Part.MAX,),
+    "VARIANCE": (Part.SUM, Part.SDEV),
+    "SDEV": (Part.SUM, Part.SDEV),
+    "RUNNING_COUNT": (),
+    "RUNNING_MEAN": (Part.SUM,),
+    "RUNNING_MIN": (Part.MIN,),
+    "RUNNING_MAX": (Part.MAX,),
+    "RUNNING_SDEV": (Part.SUM, Part.SDEV),
+}
+"""What functions need beside the count, at the edge of a pane. All others need the values themselves."""
+
+
+def is_of_panes(use: Use, every: Window | None) -> bool:
+    """Return true if a function's value at a moment follows from whole panes."""
+    is_own = all(argument.insight is None for argument in use.arguments)
+    is_whole = use.window is None or isinstance(use.window, TimeWindow)
+    return isinstance(every, TimeWindow) and is_own and is_whole and use.function in PARTS
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A field that answers are grouped by."""
+
+    name: str
+    """In answers."""
+    column: str
+    """Of a pane: the value as text behind `=`, or an empty text."""
+    type: str
+    """Of the value: `string`, `long`, `double` or `boolean`."""
+
+
+@dataclass(frozen=True)
+class QueryProgram:
+    """A query, and where a pane has what it needs."""
+
+    name: str
+    expression: Expression
+    when: Condition | None
+    every: Window | None
+    by: tuple[KeyColumn, ...]
+    options: Options
+    columns: Mapping[Argument, str]
+    """What the columns of an argument are called, less the part."""
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """All functions of arguments, each once."""
+        parts = [*parts_of(self.expression), *parts_of(self.when)]
+        return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
+
+    @property
+    def is_periodic(self) -> bool:
+        """Answers come at full multiples of a length of time, and not after events."""
+        return isinstance(self.every, TimeWindow)
+
+
+@dataclass(frozen=True)
+class Program:
+    """All queries that are computed together: those before are read by those after."""
+
+    pane_micros: int
+    queries: tuple[QueryProgram, ...]

@@ -1,0 +1,231 @@
+"""Commands for queries: check a text, see what its queries share, run it, and follow the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from towpath.bus import Bus
+from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
+from towpath.cli.output import print_json, print_table, say
+from towpath.cli.pipeline_applying import DEFAULT_DEADLINE_S, carry_out
+from towpath.cli.pipeline_files import telling, text_of
+from towpath.cli.pipeline_options import DropState, Now, Wait, Within, change
+from towpath.cli.query_answers import follow_answers
+from towpath.cli.query_views import print_plan, print_queries
+from towpath.cli.settings import AsJson, home_of
+from towpath.composition.speck import as_name
+from towpath.contracts.commands import ListSites
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.pipeline import PipelineView
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
+from towpath.queries.compilation import Asked, Compiled, compiled, query_text_of
+
+app = typer.Typer(help="Ask questions in one line, over any number of sites, and follow the answers.")
+
+QueryFile = Annotated[Path, typer.Argument(metavar="FILE", help="Streams and queries, in StreamSight.")]
+QueryName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the running queries.")]
+At = Annotated[str, typer.Option("--at", metavar="SITE", help="The site that asks: answers are there.")]
+As = Annotated[
+    str | None, typer.Option("--name", help="Name of the queries.", show_default="as the file is called")
+]
+Filled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=TEXT", help="What stands for {NAME} in a stream; repeat for several."
+    ),
+]
+Sites = Annotated[
+    str | None, typer.Option("--sites", metavar="A,B", help="All sites there are, instead of the mesh's.")
+]
+
+_NOWHERE = "here"
+"""The site that asks, where it does not matter."""
+
+
+@app.command()
+def check(file: QueryFile, filled: Filled = None, as_json: AsJson = False) -> None:
+    """Check a text without a mesh, and list its queries.
+
+    Example: `towpath query check examples/queries/departures.sight`
+    """
+    with telling(file, str):
+        found = compiled(Asked(_name_of(file, None), _NOWHERE, text_of(file), _pairs(filled), [_NOWHERE]))
+    print_queries(found, as_json=as_json)
+
+
+@app.command()
+def explain(
+    context: typer.Context,
+    file: QueryFile,
+    at: At,
+    sites: Sites = None,
+    filled: Filled = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is computed where, and which part serves which queries.
+
+    Example: `towpath query explain examples/queries/departures.sight --at cloud --sites jfk,lga,cloud`
+    """
+    known = sites.split(",") if sites else asyncio.run(_known_sites(context))
+    with telling(file, str):
+        found = compiled(Asked(_name_of(file, None), at, text_of(file), _pairs(filled), known))
+    print_plan(found, as_json=as_json)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    file: QueryFile,
+    at: At,
+    name: As = None,
+    filled: Filled = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Then follow the answers until Ctrl-C.")] = False,
+    trigger_s: Annotated[
+        float, typer.Option("--trigger", min=0, max=3600, help="Least seconds between micro-batches.")
+    ] = 1.0,
+    drop_state: DropState = None,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Run the queries of a file: new ones start, and running ones of the same name become those of the file.
+
+    A query that stays as it is keeps what it knows.
+
+    Example: `towpath query run examples/queries/departures.sight --at cloud`
+    """
+
+    async def start() -> Compiled:
+        async with open_bus(home_of(context)) as bus:
+            with telling(file, str):
+                asked = Asked(
+                    _name_of(file, name), at, text_of(file), _pairs(filled), await _sites_of(bus), trigger_s
+                )
+                found = compiled(asked)
+            command = ApplyPipeline(spec=found.pipeline, drop_state=drop_state or [])
+            await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json and not follow)
+            return found
+
+    found = asyncio.run(start())
+    if not follow:
+        return
+    with suppress(KeyboardInterrupt):
+        asyncio.run(follow_answers(home_of(context), found.asked.site, found.asked.name, as_json=as_json))
+    say(f"the queries go on; `towpath query remove {found.asked.name}` ends them")
+
+
+@app.command()
+def follow(
+    context: typer.Context,
+    name: QueryName,
+    from_start: Annotated[
+        bool, typer.Option("--all", help="Also the answers that are there already.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the answers that are there, and end.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the answers of running queries until Ctrl-C: the newest of each query and key.
+
+    With `--json` every answer, one line each.
+
+    Example: `towpath query follow departures`
+    """
+    home = home_of(context)
+    view = asyncio.run(ask(home, ShowPipeline(pipeline=name)))
+    site = _running(view)[0]
+    with suppress(KeyboardInterrupt):
+        asyncio.run(follow_answers(home, site, name, earlier=from_start or once, once=once, as_json=as_json))
+
+
+@app.command("list")
+def list_queries(context: typer.Context, as_json: AsJson = False) -> None:
+    """List all running query texts.
+
+    Example: `towpath query list`
+    """
+    found = asyncio.run(ask(home_of(context), ListPipelines())).pipelines
+    asked = [(view, *_running(view)) for view in found if query_text_of(view.spec) is not None]
+    if as_json:
+        return print_json(
+            [
+                {"name": view.pipeline, "at": site, "text": text, "state": view.apply.state}
+                for view, site, text in asked
+            ]
+        )
+    rows = [
+        (view.pipeline, site, text.count("COMPUTE") + text.count("compute"), view.apply.state)
+        for view, site, text in asked
+    ]
+    print_table(("name", "at", "queries", "state"), rows, nothing="no queries")
+
+
+@app.command()
+def show(context: typer.Context, name: QueryName) -> None:
+    """Print the text of running queries.
+
+    Example: `towpath query show departures`
+    """
+    print(_running(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))[1].rstrip())
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    name: QueryName,
+    now: Now = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete the answers, too.")] = False,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """End running queries. Their answers stay, unless purged.
+
+    Example: `towpath query remove departures`
+    """
+    _running(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))
+    change(context, DeletePipeline(pipeline=name, now=now, purge=purge), wait, within_s, as_json)
+
+
+def _running(view: PipelineView) -> tuple[str, str]:
+    """Return the site that asks, and the text. Raises `TowpathError` for a pipeline that has no queries."""
+    text = query_text_of(view.spec)
+    if text is None:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            f"the pipeline {view.pipeline!r} answers no queries",
+            field="name",
+            value=view.pipeline,
+            allowed="one that `towpath query list` prints",
+        )
+    return next(job.output_site for job in view.spec.jobs if job.name == view.pipeline), text
+
+
+def _name_of(file: Path, name: str | None) -> str:
+    return name or as_name(file.stem)
+
+
+def _pairs(filled: list[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for each in filled or []:
+        name, sign, text = each.partition("=")
+        if not sign:
+            raise TowpathError(
+                ErrorCode.INVALID, "no text is given", field="set", value=each, allowed="NAME=TEXT"
+            )
+        pairs[name] = text
+    return pairs
+
+
+async def _known_sites(context: typer.Context) -> list[str]:
+    async with open_bus(home_of(context)) as bus:
+        return await _sites_of(bus)
+
+
+async def _sites_of(bus: Bus) -> list[str]:
+    found = await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
+    return [view.site for view in found.sites]

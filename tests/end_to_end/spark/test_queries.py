@@ -1,0 +1,105 @@
+"""Queries in an engine's Spark session: panes by stock operators, answers, timeouts, and a restart."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from running.engine import Site, assignment
+from running.promises import promise
+from running.query_answers import is_close
+from towpath.contracts.result import Result
+from towpath.queries.checking import check
+from towpath.queries.compilation import Asked, compiled
+from towpath.queries.parsing import parse
+from towpath.queries.reference import Answer, Event, answers
+
+pytestmark = pytest.mark.timeout(240)
+
+TEXT = """
+s = STREAM FROM topic(topic="site/a", time="at", delay="20 SECONDS", value="v", fields="n:long");
+odd = STREAM FROM topic(topic="site/a", time="at", k="o%");
+mean = COMPUTE AVG(s, 10 SECONDS) EVERY 5 SECONDS BY k;
+spread = COMPUTE SDEV(s, 20 SECONDS, 5 SECONDS) + 0 * VARIANCE(s WHEN > 1, 10 SECONDS) EVERY 5 SECONDS;
+share = COMPUTE 100 * COUNT(s WHEN > 2 AND "k" FROM (s) IN ("one", "two"), 10 SECONDS) / COUNT(s, 10 SECONDS)
+        EVERY 10 SECONDS BY GEOHASH[3](lat, lon);
+some = COMPUTE SUM("v" FROM (odd), 10 SECONDS) / COUNT("v" FROM (odd), 10 SECONDS)
+       EVERY 10 SECONDS WITH SAMPLE 0.5;
+middle = COMPUTE MEDIAN(SQRT("v" FROM (s)) % 3, 30 SECONDS) EVERY 15 SECONDS BY n;
+newest = COMPUTE MAX("v" FROM (s), 4 EVENTS) EVERY 3 EVENTS BY k;
+jump = COMPUTE s - RUNNING_MEAN(s) WHEN > RUNNING_SDEV(s);
+top = COMPUTE TOP_K[2]("k" FROM (s), 30 SECONDS) EVERY 10 SECONDS;
+far = COMPUTE OUTLIER_DETECTION(s, 30 SECONDS) EVERY 10 SECONDS WITH ALGORITHM pmcod AND K=2 AND R=0.4;
+highest = COMPUTE MAX(mean WHEN < 100, 20 SECONDS) EVERY 10 SECONDS;
+here = COMPUTE EWMA[0.5](s) EVERY 10 SECONDS BY site;
+"""
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+LAST_S = 300.0
+
+
+def history() -> list[dict[str, Any]]:
+    """Return events with disorder, gaps, equal times, nulls and keys that come and go."""
+    random, events, at = Random(5), [], 0.0
+    for number in range(120):
+        at += random.choice([0, 0.25, 0.5, 1.0, 40.0 if number == 60 else 0.5])
+        key = random.choice(["one", "two", "odd"][: 2 + number // 60])
+        event = {
+            "at": (BEGIN + timedelta(seconds=at - random.choice([0, 0, 0, 3.5]))).isoformat(),
+            "k": key,
+            "v": random.choice([random.gauss(3, 2), 1.0, 4.0]),
+            "n": random.randrange(3),
+            "lat": random.choice([40.6, -33.9, 95.0]),
+            "lon": random.choice([-73.8, 151.2]),
+        }
+        missing = random.choice(["v", "k", "lat", "n", "", "", "", "", "", ""])
+        events.append({name: value for name, value in event.items() if name != missing})
+    return events
+
+
+def expected_until(events: list[dict[str, Any]], until: datetime) -> list[Answer]:
+    seen = [Event("jfk", "site/a", serial, 0, event) for serial, event in enumerate(events, 1)]
+    return answers(check(parse(TEXT)), seen, round(until.timestamp() * 1e6))
+
+
+def told(result: Result) -> tuple[str, int, tuple[tuple[str, Any], ...]]:
+    """Return query, moment in milliseconds, and key."""
+    assert result.key is not None
+    assert result.window is not None
+    key = {name: value for name, value in result.key.items() if name != "query"}
+    return result.key["query"], round(result.window.end.timestamp() * 1e3), tuple(key.items())
+
+
+@promise("queries")
+async def test_queries_when_their_job_restarts_then_all_answers_are_those_of_the_reference(
+    site: Site,
+) -> None:
+    made = compiled(Asked("q", "jfk", TEXT, {}, ["jfk"]))
+    job = assignment(made.pipeline.jobs[0].operator.model_dump(mode="json"), max_events_per_batch=25)
+    events = history()
+    # Time goes on, so that all windows of the history are past.
+    ends = [{"at": (BEGIN + timedelta(seconds=LAST_S + 30 + second)).isoformat()} for second in (0, 1, 2)]
+    expected = expected_until(events, BEGIN + timedelta(seconds=LAST_S))
+    assert {answer.query for answer in expected} == {query.name for query in made.meaning.queries}
+
+    await site.put("site.a", *events[:70])
+    async with site.running(job):
+        await site.until(lambda results: len(results) >= 20)
+    await site.put("site.a", *events[70:])
+    async with site.running(job):
+        for end in ends:
+            await site.put("site.a", end)
+        results = await site.until(lambda results: len(results) >= len(expected))
+
+    found = sorted(results, key=lambda result: (told(result), result.serial))
+    wanted = sorted(expected, key=lambda one: (one.query, one.moment // 1000, one.key, one.moment))
+    assert [told(result) for result in found] == [(one.query, one.moment // 1000, one.key) for one in wanted]
+    wrong = [
+        (one, result.values)
+        for one, result in zip(wanted, found, strict=True)
+        if not is_close(one.value, result.values["value"])
+    ]
+    assert not wrong[:3]
