@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from running.query_mutations import answered, broken_texts
 from running.query_texts import query_text
+from towpath.contracts.operators import MAX_QUERY_TEXT
 from towpath.queries.checking import check
-from towpath.queries.parsing import MAX_CHARACTERS, parse
+from towpath.queries.parsing import parse
 
 BOUND_S = 20.0
 """CPU time of one text, of 200,000 characters at most. It takes half a second, and more in a busy cache."""
@@ -45,7 +46,7 @@ def test_any_characters_when_parsed_then_are_refused_with_their_place_or_have_a_
 
 @pytest.mark.parametrize("piece", ["q = COMPUTE (", ";", "s = COMPUTE AVG(x, 1 m);\n"])
 def test_text_when_as_long_as_can_be_then_takes_bounded_time(piece: str) -> None:
-    text = piece * (MAX_CHARACTERS // len(piece))
+    text = piece * (MAX_QUERY_TEXT // len(piece))
     begin = time.thread_time()
 
     assert answered(text) != ""

@@ -102,17 +102,17 @@ def test_outlier_when_neighbours_are_counted_then_a_distance_of_exactly_r_counts
 def test_pewma_when_in_training_then_is_the_mean_and_afterwards_an_improbable_value_moves_it_little() -> None:
     trained = [float(n % 2) for n in range(30)]
 
-    assert of_values("PEWMA", [0.1], trained) == pytest.approx(0.5)
+    assert of_values("PEWMA", [0.9], trained) == pytest.approx(0.5)
     # The mean is 0.5 and the variance 0.25, so 1.0 is at z = 1 with density 0.24197, and 9.0 at z = 17.
-    assert of_values("PEWMA", [0.1], [*trained, 1.0]) == pytest.approx(
+    assert of_values("PEWMA", [0.9], [*trained, 1.0]) == pytest.approx(
         0.5 + 0.5 * (1 - 0.9 * (1 - 0.2419707))
     )
-    assert of_values("PEWMA", [0.1], [*trained, 9.0]) == pytest.approx(0.5 + 8.5 * 0.1)
+    assert of_values("PEWMA", [0.9], [*trained, 9.0]) == pytest.approx(0.5 + 8.5 * 0.1)
 
 
 def test_pewma_when_all_values_were_equal_then_another_one_is_improbable() -> None:
-    assert of_values("PEWMA", [0.1], [4.0] * 40) == pytest.approx(4)
-    assert of_values("PEWMA", [0.1], [*[4.0] * 40, 5.0]) == pytest.approx(4.1)
+    assert of_values("PEWMA", [0.9], [4.0] * 40) == pytest.approx(4)
+    assert of_values("PEWMA", [0.9], [*[4.0] * 40, 5.0]) == pytest.approx(4.1)
 
 
 @pytest.mark.parametrize(

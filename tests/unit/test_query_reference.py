@@ -47,7 +47,7 @@ def test_events_when_handed_over_in_another_order_then_the_answers_are_the_same(
     assert answers(queries, events[::-1], 60 * SECOND) == answers(queries, events, 60 * SECOND)
 
 
-def test_events_when_of_the_same_time_then_are_in_the_order_of_topics_sites_and_serial_numbers() -> None:
+def test_events_when_of_the_same_time_then_are_in_the_order_of_sites_topics_and_serial_numbers() -> None:
     events = [
         at(1, 1.0, topic="site/y", site="jfk"),
         at(1, 2.0, topic="site/x", site="lga"),
@@ -57,7 +57,7 @@ def test_events_when_of_the_same_time_then_are_in_the_order_of_topics_sites_and_
 
     found = asked(f'{BOTH}q = COMPUTE "v" FROM (s, t)', events)
 
-    assert [value for _, value in found] == [3.0, 4.0, 2.0, 1.0]
+    assert [value for _, value in found] == [3.0, 4.0, 1.0, 2.0]
 
 
 def test_event_when_its_stream_names_a_time_field_then_happened_at_that_time() -> None:

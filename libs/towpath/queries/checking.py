@@ -114,14 +114,7 @@ def _check_answers_read(query: Query, scope: Scope) -> None:
 
 
 def _check_streams_read(query: Query, scope: Scope) -> None:
-    """Note what the clause `BY` shows of fields. Refuse to take one event at two times."""
-    for argument in query.arguments:
-        times = {
-            (scope.streams[name].source.topic, scope.streams[name].source.time) for name in argument.streams
-        }
-        if len({topic for topic, _ in times}) < len(times):
-            what = f"the streams {', '.join(argument.streams)} have one topic, and not the same time"
-            raise problem(scope.insights[query.name].place, what, allowed="the same field for `time`")
+    """Note what the clause `BY` shows of fields."""
     for grouping in query.by if any(argument.streams for argument in query.arguments) else ():
         if grouping.fields == (SITE,):
             continue

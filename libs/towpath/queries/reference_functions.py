@@ -175,16 +175,16 @@ PEWMA_TRAINING = 30
 """Values of which `PEWMA` is the plain mean."""
 
 
-def _pewma(values: Sequence[float], weight: float) -> float | None:
+def _pewma(values: Sequence[float], past: float) -> float | None:
     mean = variance = 0.0
     for number, value in enumerate(values, 1):
         if number <= PEWMA_TRAINING:
             newest = 1 / number
         elif variance > 0:
             z = (value - mean) / math.sqrt(variance)
-            newest = 1 - (1 - weight) * (1 - _density(z))
+            newest = 1 - past * (1 - _density(z))
         else:
-            newest = 1 - (1 - weight) * (1 - _density(0.0 if value == mean else math.inf))
+            newest = 1 - past * (1 - _density(0.0 if value == mean else math.inf))
         variance = (1 - newest) * (variance + newest * (value - mean) ** 2)
         mean = newest * value + (1 - newest) * mean
     return finite(mean)
