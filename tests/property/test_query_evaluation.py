@@ -9,7 +9,7 @@ import pytest
 from running.query_answers import is_close
 from running.query_histories import history
 from running.query_panes import evaluated, meaning_of
-from running.query_texts import query_text
+from running.query_texts import STREAMS, query_text
 from towpath.queries.reference import Answer, answers
 
 HISTORIES = int(os.environ.get("QUERY_HISTORIES", "300"))
@@ -25,7 +25,7 @@ def same(one: Answer, other: Answer) -> bool:
 @pytest.mark.parametrize("block", range(10))
 def test_answers_when_queries_share_panes_then_are_those_of_the_reference(block: int) -> None:
     for seed in range(BEGIN + block, BEGIN + HISTORIES, 10):
-        text, events = query_text(seed), history(seed, 60)
+        text, events = query_text(seed), history(seed, 300 if seed % 25 == 0 else 60)
         asked = meaning_of(text)
         until = max(event.time for event in events) // 1_000_000 * 1_000_000 + 40_000_000
         expected = answers(asked, events, until)
@@ -35,3 +35,14 @@ def test_answers_when_queries_share_panes_then_are_those_of_the_reference(block:
         differing = [(a, b) for a, b in zip(expected, found, strict=False) if not same(a, b)]
         assert not differing, (seed, text, differing[:2])
         assert len(found) == len(expected), (seed, text, found[len(expected) :], expected[len(found) :])
+
+
+def test_probabilistic_average_when_its_training_is_over_then_is_that_of_the_reference() -> None:
+    asked = meaning_of(f"s1 = STREAM FROM {STREAMS['s1']}\nq1 = COMPUTE PEWMA[0.25](s1)")
+    events = history(1, 300)
+    expected = answers(asked, events, 2**62)
+
+    found = evaluated(asked, events, max(event.time for event in events) + 1_000_000_000, 1)
+
+    assert len(expected) > 60
+    assert all(same(a, b) for a, b in zip(expected, found, strict=True))

@@ -63,7 +63,7 @@ def _watermarked(panes: DataFrame) -> DataFrame:
     if closed in panes.columns:
         return panes.withColumn(_WATERMARKED, F.window_time(named(closed)))
     time = F.col("window_end") - F.expr("interval 1 microsecond")
-    return panes.withColumn(_WATERMARKED, time).withWatermark(_WATERMARKED, "0 seconds")
+    return panes.withColumn(_WATERMARKED, time).withWatermark(f"`{_WATERMARKED}`", "0 seconds")
 
 
 def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str, FieldType]) -> DataFrame:

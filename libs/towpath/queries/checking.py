@@ -39,6 +39,8 @@ from towpath.queries.tree import (
 )
 
 OUTLIERS = "OUTLIER_DETECTION"
+_NOT_BUILT = ("max_error", "salience", "scheduler")
+"""Options of the language that Towpath cannot keep yet. It refuses what it would have to ignore."""
 
 
 def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
@@ -114,14 +116,7 @@ def _check_answers_read(query: Query, scope: Scope) -> None:
 
 
 def _check_streams_read(query: Query, scope: Scope) -> None:
-    """Note what the clause `BY` shows of fields. Refuse to take one event at two times."""
-    for argument in query.arguments:
-        times = {
-            (scope.streams[name].source.topic, scope.streams[name].source.time) for name in argument.streams
-        }
-        if len({topic for topic, _ in times}) < len(times):
-            what = f"the streams {', '.join(argument.streams)} have one topic, and not the same time"
-            raise problem(scope.insights[query.name].place, what, allowed="the same field for `time`")
+    """Note what the clause `BY` shows of fields."""
     for grouping in query.by if any(argument.streams for argument in query.arguments) else ():
         if grouping.fields == (SITE,):
             continue
@@ -140,6 +135,10 @@ def _check_query(insight: Insight, query: Query) -> None:
     names = [grouping.name for grouping in query.by]
     if len(set(names)) < len(names):
         raise problem(insight.place, "BY names a field twice", found=names[-1])
+    for name in _NOT_BUILT:
+        if getattr(query.options, name):
+            what = f"{name.upper()} belongs to the language, and is not built yet"
+            raise problem(insight.place, what, found=name.upper(), allowed="a query without it")
     detects = isinstance(query.expression, Use) and query.expression.function == OUTLIERS
     if detects and query.options.algorithm is None:
         what = "outliers are detected by an algorithm"
@@ -178,6 +177,10 @@ class _Reader:
                     raise problem(place, what, found=right, allowed='COUNT(carrier WHEN == "AA", 1 HOURS)')
                 return Comparison(self._left(left, place), operator, self._value(right), place=place)
             case Membership(left, values):
+                texts = [value for value in values if isinstance(value, str)]
+                if texts:
+                    what = "answers are numbers; texts are compared inside a function's parentheses"
+                    raise problem(self.insight.place, what, found=texts[0], allowed="numbers")
                 return Membership(self._left(left, self.insight.place), values)
 
     def _left(self, left: Expression | None, place: Place) -> Expression | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from towpath.contracts.fields import FieldType
 from towpath.queries.tree import Argument, Condition, Expression, Grouping, Options, Use, Window, parts_of
@@ -56,13 +57,13 @@ class Query:
     by: tuple[Grouping, ...]
     options: Options
 
-    @property
+    @cached_property
     def uses(self) -> tuple[Use, ...]:
         """All functions of arguments, each once, in the order of the text."""
         parts = [*parts_of(self.expression), *parts_of(self.when)]
         return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """All arguments of its functions, each once."""
         return tuple(dict.fromkeys(argument for use in self.uses for argument in use.arguments))

@@ -53,9 +53,6 @@ OPTIONS = {
 }
 """Name in the text → what it is."""
 
-_NOT_BUILT = ("MAX_ERROR", "CONFIDENCE", "SALIENCE", "SCHEDULER")
-"""Options of the language that Towpath cannot keep yet. It refuses what it would have to ignore."""
-
 _TOGETHER = (("MAX_ERROR", "CONFIDENCE"), ("ALGORITHM", "K", "R"))
 _APART = ("SAMPLE", "MAX_ERROR")
 
@@ -69,9 +66,6 @@ def options_of(given: Sequence[tuple[str, Any, Place]]) -> Options:
         option = OPTIONS.get(name)
         if option is None:
             raise problem(place, f"there is no option {written!r}", found=name, allowed=[*OPTIONS])
-        if name in _NOT_BUILT:
-            built = [each for each in OPTIONS if each not in _NOT_BUILT]
-            raise problem(place, f"{name} belongs to the language, and is not built yet", found=name, allowed=built)
         if option.field in found:
             raise problem(place, f"{name} is given twice", found=name)
         if not option.fits(value):

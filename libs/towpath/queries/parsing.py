@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 
 from lark import Lark
@@ -16,7 +17,7 @@ from towpath.queries.tree import Place, QueryText
 from towpath.queries.tree_builder import tree_builder
 
 MAX_NESTING = 50
-"""Parentheses and signs inside each other, and values in a row: functions that call themselves walk trees."""
+"""Parentheses and signs inside each other and values in a row, together: recursive functions walk trees."""
 
 _WORDS = {
     "NAME": "a name",
@@ -39,6 +40,7 @@ _WORDS = {
 }
 """What people call the terminals of the grammar. A keyword is called by its name."""
 
+_DEEPER = re.compile(r"[-+*/%(),]|\b(?:and|or|AND|OR|COMPUTE|compute)\b")
 _QUOTED_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
@@ -70,29 +72,45 @@ def _parser() -> Lark:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what would make a tree too deep: parentheses inside each other, and operators in a row."""
+    """Refuse what would make a tree too deep: parentheses inside each other, and operators in a row.
+
+    `((a + b) * c) * d` is as deep as its operators and parentheses together.
+    """
     plain = _QUOTED_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
-    depth, operators = 0, [0]
-    for match in re.finditer(r"[-+*/%()]|\b(?:and|or|AND|OR|COMPUTE|compute)\b", plain):
+    level = _Level()
+    outer: list[_Level] = []
+    for match in _DEEPER.finditer(plain):
         word = match.group()
         if word == "(":
-            depth += 1
-            operators.append(0)
+            outer.append(level)
+            level = _Level()
         elif word == ")":
-            depth = max(depth - 1, 0)
-            operators = operators[:-1] or [0]
+            inside, level = level.deepest + 1, outer.pop() if outer else _Level()
+            level.inside = max(level.inside, inside)
+        elif word == ",":
+            level = _Level(earlier=level.deepest)
         elif word.upper() == "COMPUTE":
-            depth, operators = 0, [0]
+            level, outer = _Level(), []
         else:
-            operators[-1] += 1
-        if depth > MAX_NESTING or operators[-1] > MAX_NESTING:
-            place = _place_at(text, match.start())
-            what = (
-                "too many parentheses inside each other"
-                if depth > MAX_NESTING
-                else "too many values in a row"
-            )
-            raise problem(place, what, found=word, allowed=f"at most {MAX_NESTING}")
+            level.operators += 1
+        if max(len(outer), level.deepest) > MAX_NESTING:
+            what = "too many parentheses inside each other, or values in a row"
+            raise problem(_place_at(text, match.start()), what, found=word, allowed=f"at most {MAX_NESTING}")
+
+
+@dataclass(slots=True)
+class _Level:
+    """What stands between two parentheses."""
+
+    operators: int = 0
+    inside: int = 0
+    """Depth of the deepest parentheses among them."""
+    earlier: int = 0
+    """Depth of what stands in front of the last comma."""
+
+    @property
+    def deepest(self) -> int:
+        return max(self.operators + self.inside, self.earlier)
 
 
 def _place_at(text: str, position: int) -> Place:

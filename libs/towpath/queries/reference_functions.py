@@ -107,7 +107,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _variance(values: Sequence[float]) -> float | None:
-    return finite(float(statistics.variance(values))) if len(values) > 1 else None
+    if len(values) < 2:
+        return None
+    if min(values) == max(values):
+        return 0.0  # The mean is rounded, and may differ from values that are all equal.
+    mean = math.fsum(values) / len(values)
+    return finite(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _deviation(values: Sequence[float]) -> float | None:
@@ -170,16 +175,16 @@ PEWMA_TRAINING = 30
 """Values of which `PEWMA` is the plain mean."""
 
 
-def _pewma(values: Sequence[float], weight: float) -> float | None:
+def _pewma(values: Sequence[float], past: float) -> float | None:
     mean = variance = 0.0
     for number, value in enumerate(values, 1):
         if number <= PEWMA_TRAINING:
             newest = 1 / number
         elif variance > 0:
             z = (value - mean) / math.sqrt(variance)
-            newest = 1 - (1 - weight) * (1 - _density(z))
+            newest = 1 - past * (1 - _density(z))
         else:
-            newest = 1 - (1 - weight) * (1 - _density(0.0 if value == mean else math.inf))
+            newest = 1 - past * (1 - _density(0.0 if value == mean else math.inf))
         variance = (1 - newest) * (variance + newest * (value - mean) ** 2)
         mean = newest * value + (1 - newest) * mean
     return finite(mean)

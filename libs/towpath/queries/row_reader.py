@@ -81,11 +81,11 @@ class RowReader:
                 return Membership(self._left(left, about, kinds.pop(), place), values)
 
     def _left(self, left: Expression | None, about: Expression, kind: FieldType, place: Place) -> Expression:
-        if left is not None:
+        if left is not None and (kind is not FieldType.STRING or isinstance(left, Metric)):
             return self.value(left, kind)
         if kind is FieldType.STRING and self.insight is not None:
             raise problem(place, "answers are numbers", allowed="a number")
-        if isinstance(about, Metric):
+        if isinstance(about, Metric) and left is None:
             self._show(about.name, kind, place)
         elif kind is FieldType.STRING:
             raise problem(place, "a computed value is a number", allowed="a number")
@@ -110,8 +110,8 @@ class RowReader:
     def _is_elsewhere(self, metric: Metric) -> bool:
         if metric.streams:
             return {*metric.streams} != {*self.streams}
-        others = self.scope.streams.keys() | self.scope.insights.keys()
-        return metric.is_insight or metric.name in others - {*self.streams}
+        is_taken = metric.name in self.scope.streams or metric.name in self.scope.insights
+        return metric.is_insight or (is_taken and metric.name not in self.streams)
 
     def _field_name(self, metric: Metric) -> str:
         if metric.name not in self.streams or metric.streams:

@@ -53,7 +53,7 @@ def history(site: str) -> list[dict[str, Any]]:
 
 async def publish(mesh: WholeMesh, site: str, events: list[dict[str, Any]]) -> None:
     facts = mesh.state.sites[site]
-    device = facts.login("device")
+    device = facts.device
     async with aiomqtt.Client(
         facts.mqtt_host,
         facts.mqtt_port,

@@ -17,7 +17,7 @@ from towpath.queries.evaluation.totals import Totals
 from towpath.queries.program import KeyColumn, Part, Program
 
 END, SERIAL, STORED, SOURCE = "end", "serial", "stored", "source"
-"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970, the source is a
+"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970. The source is a
 position among the inputs."""
 
 INPUTS = 10_000
