@@ -17,8 +17,8 @@ from towpath.queries.evaluation.totals import Totals
 from towpath.queries.program import KeyColumn, Part, Program
 
 END, SERIAL, STORED, SOURCE = "end", "serial", "stored", "source"
-"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970. The source is a
-position among the inputs."""
+"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970. The source is
+the position of an input."""
 
 INPUTS = 10_000
 """More than a job has inputs: puts the inputs of one job of panes before those of the next."""
