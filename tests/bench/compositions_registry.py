@@ -91,7 +91,7 @@ class _Agents:
         address = {"nats_url": "", "mqtt_host": "", "mqtt_port": 0}
         while True:
             jobs = [
-                JobStatus(job=name, epoch=assignment.epoch, state=JobState.RUNNING)
+                JobStatus(job=name, **assignment.version._asdict(), state=JobState.RUNNING)
                 for name, assignment in self.jobs[site].items()
             ]
             await bus.publish(SiteStatus(site=site, state=SiteState.UP, jobs=jobs, **address))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.output import Result, fenced
 from simulation.weakness import Violation, Weakness
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
+from towpath.contracts.job import Assignment, DesiredState, JobSpec, JobState, JobStatus
 from towpath.contracts.message import Model
 from towpath.contracts.migration import (
     RECONCILIATION,
@@ -37,6 +37,7 @@ from towpath.contracts.site_commands import (
     CloseOutput,
     DropOutput,
     PrepareOutput,
+    ReportAssignment,
     ReportProgress,
     StartJob,
     StopJob,
@@ -116,7 +117,7 @@ class SimulatedSite:
     def status(self) -> list[JobStatus]:
         """Return its jobs as a heartbeat reports them."""
         return [
-            JobStatus(job=job, epoch=hosted.assignment.epoch, state=self._state(job, hosted))
+            JobStatus(job=job, **hosted.assignment.version._asdict(), state=self._state(job, hosted))
             for job, hosted in self.hosted.items()
         ]
 
@@ -225,6 +226,15 @@ class SimulatedSite:
         state, epoch = self._state(command.job, hosted), hosted.assignment.epoch
         return JobStatus(job=command.job, epoch=epoch, state=state, serials=serials)
 
+    def _on_report_assignment(self, command: ReportAssignment) -> Assignment:
+        return self._hosted(command.job).assignment
+
+    def adjust(self, job: str, spec: JobSpec) -> None:
+        """Let someone at the site change the job: it runs on under its epoch."""
+        hosted = self._hosted(job)
+        changed = {"spec": spec, "adjustments": hosted.assignment.adjustments + 1}
+        self.hosted[job] = replace(hosted, assignment=hosted.assignment.model_copy(update=changed))
+
     def _on_set_epoch(self, command: SetEpoch) -> Done:
         for _ in self.mesh.output(command.job, command.output).set_epoch(command):
             self.mesh.between_lines()
@@ -308,7 +318,7 @@ class SimulatedSite:
         hosted = self.hosted.get(job)
         if hosted is not None and command.assignment.epoch < hosted.assignment.epoch:
             raise fenced("an older epoch")
-        if hosted is not None and hosted.assignment.revision > command.assignment.revision:
+        if hosted is not None and command.assignment.version < hosted.assignment.version:
             return Done()
         self._derive(command.assignment)
         is_blank = self._is_blank(command.assignment)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from towpath.composition.adjustments import complete
 from towpath.contracts.commands import OperationAnswer, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
@@ -22,7 +23,7 @@ from towpath.contracts.pipeline import (
 )
 from towpath.contracts.site import Capacity, SiteState, SiteStatus
 from towpath.contracts.site_commands import TryCode
-from towpath.coordinator.jobs.plans import complete, new_entry
+from towpath.coordinator.jobs.plans import new_entry
 from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.pipelines.apply_run import ApplyRun
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord

@@ -32,7 +32,8 @@ class Engines:
         return {SHARED_ENGINE: QueryList(incarnation="one", queries=self.running)}
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
-        self.running = [JobStatus(job=assignment.spec.name, epoch=assignment.epoch, state=JobState.RUNNING)]
+        version = assignment.version._asdict()
+        self.running = [JobStatus(job=assignment.spec.name, **version, state=JobState.RUNNING)]
 
 
 class Streams:
@@ -63,7 +64,7 @@ def handlers(directory: Path) -> AgentHandlers:
 def handlers_of(directory: Path) -> AgentHandlers:
     store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
-    return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store))
+    return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store), cast("Any", None))
 
 
 def start(*, epoch: int, generation: int, serial: int, derived: bool = False) -> StartJob:

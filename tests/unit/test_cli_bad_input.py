@@ -9,7 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from towpath.cli import connection
+from running.places import EXAMPLES
+from towpath.cli import at_site, connection
 from towpath.cli.__main__ import COMMANDS, app
 from towpath.cli.endings import BAD_INPUT, FAILED
 from towpath.cli.failures import INPUT_CODES, exit_code
@@ -217,6 +218,25 @@ def test_command_when_the_mesh_was_stopped_then_gives_up_and_says_so(
     result = run(home, command)
     assert "towpath up" in complaint(result)
     assert result.exit_code == FAILED
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "code"),
+    [
+        (("--here", "jkf"), "did you mean 'jfk'", BAD_INPUT),
+        (("--here", "jfk", "--drop-state"), "--drop-state", BAD_INPUT),
+        (("--here", "jfk", "--no-wait"), "--no-wait", BAD_INPUT),
+        (("--here", "jfk"), "site jfk is down", FAILED),
+    ],
+)
+def test_model_when_it_cannot_be_applied_at_a_site_then_one_line_says_why(
+    home: Path, options: tuple[str, ...], said: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_site, "CONNECT_WITHIN_S", 0.1)
+    provision(Home(home), spec_of_sites("jfk"))
+    result = run(home, "edge", "apply", str(EXAMPLES / "edge" / "axles.yaml"), *options)
+    assert said in complaint(result)
+    assert result.exit_code == code
 
 
 def test_up_when_java_is_missing_then_one_line_says_what_to_install(

@@ -151,7 +151,15 @@ def test_secrets_when_made_then_no_container_has_those_of_another(mesh: MeshStat
         name: {user for user, password in credentials(mesh.to_text()).items() if password in text}
         for name, text in secrets.items()
     }
-    assert own["jfk"] == {"jfk", "jfk.agent", "jfk.engine", "jfk.device", "jfk.gateway", "jfk.leaf"}
+    assert own["jfk"] == {
+        "jfk",
+        "jfk.agent",
+        "jfk.engine",
+        "jfk.device",
+        "jfk.gateway",
+        "jfk.leaf",
+        "jfk.operator",
+    }
     assert own["cloud"] == {
         "cloud",
         "cloud.agent",
@@ -159,6 +167,7 @@ def test_secrets_when_made_then_no_container_has_those_of_another(mesh: MeshStat
         "cloud.device",
         "cloud.gateway",
         "cloud.leaf",
+        "cloud.operator",
     }
     assert own["coordinator"] == {"coordinator", "hub.coordinator"}
     assert own["redis"] == set()  # It knows digests.

@@ -6,7 +6,7 @@ from typing import Any
 
 from towpath.contracts.commands import MigrationFigures, OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.job import JobState, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Event, Identifier, JobName, SiteName
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import SiteState, StorageState
@@ -179,6 +179,23 @@ class RetentionNear(Event):
     """Seconds until then, if everything goes on as it does."""
 
 
+class AdjustmentLost(Event):
+    """A site has dropped what its operator adjusted there: the job was changed at the hub meanwhile.
+
+    The hub's change counts. To have the lost one as well, send `lost` to the hub.
+    """
+
+    subject = f"{_EVENT}.job.{{job}}.adjustment-lost"
+    example = {"at": _AT, "job": "hourly-jfk", "site": "jfk", "epoch": 3, "lost": EXAMPLE_SPEC}
+
+    job: JobName
+    site: SiteName
+    epoch: int
+    """The epoch of the change that replaced it."""
+    lost: JobSpec
+    """The job as it was adjusted at the site."""
+
+
 class RegistryBehind(Event):
     """A site has a job under a later epoch than the registry knows: the registry came from an old copy.
 
@@ -235,6 +252,7 @@ EVENTS: tuple[type[Event], ...] = (
     EventsNotKept,
     RetentionNear,
     StorageChanged,
+    AdjustmentLost,
     RegistryBehind,
     SecurityRefused,
 )

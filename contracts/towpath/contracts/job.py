@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
 from towpath.contracts.event_formats import EventFormat
-from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
+from towpath.contracts.message import MAX_TOPIC, Identifier, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import FieldName, Operator, StepModel
 
 MAX_REPEATS_WITHIN = 200_000
@@ -215,6 +215,14 @@ class ResolvedOutput(Model):
     rejected_topic: Topic
 
 
+class Version(NamedTuple):
+    """Version of a job's description. The greater one is newer, and replaces the other."""
+
+    epoch: int
+    revision: int
+    adjustments: int
+
+
 class DesiredState(StrEnum):
     """State that an agent keeps a job in."""
 
@@ -247,6 +255,10 @@ class Assignment(Model):
     """Which checkpoint: a change that state cannot survive starts the next one."""
     revision: int = Field(default=0, ge=0)
     """Number of adjustments while the job ran: tells an older description of the epoch from a newer."""
+    adjustments: int = Field(default=0, ge=0)
+    """Number of adjustments by the site itself that the description contains, see `AdjustJob`."""
+    adjusted_by: list[Identifier] = []
+    """The newest of the commands that asked for them, the oldest first. Only the site knows them."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
     artefact: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
@@ -256,6 +268,11 @@ class Assignment(Model):
     desired: DesiredState = DesiredState.RUNNING
     migration: str | None = None
     """The migration the assignment takes part in, if any."""
+
+    @property
+    def version(self) -> Version:
+        """Tells an older description of the job from a newer one."""
+        return Version(self.epoch, self.revision, self.adjustments)
 
 
 class JobState(StrEnum):
@@ -291,6 +308,9 @@ class JobStatus(Model):
 
     job: JobName
     epoch: int
+    revision: int = 0
+    adjustments: int = 0
+    """Both as in `Assignment`: which description of the job this is about."""
     state: JobState
     batch: int | None = None
     """Number of the newest committed micro-batch."""
@@ -318,3 +338,8 @@ class JobStatus(Model):
     retried_at: datetime | None = None
     """Of a job that is `retrying`: when its query is started again."""
     error: str | None = None
+
+    @property
+    def version(self) -> Version:
+        """The version of the description that this is about."""
+        return Version(self.epoch, self.revision, self.adjustments)

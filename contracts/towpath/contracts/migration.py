@@ -79,6 +79,9 @@ class AssignRole(SiteCommand[Done]):
     role: Role
     container: JobContainer | None = None
     """Of a target: the engine that the job asks for. Its image is there before the role is taken."""
+    adjustments: int | None = None
+    """Of a source: the adjustments by the site itself that the operation knows of. Refused where there
+    are more, because the target would not have them. Null: however many."""
 
 
 class Launched(Model):

@@ -42,6 +42,16 @@ class ReportProgress(SiteCommand[JobStatus]):
     job: JobName
 
 
+class ReportAssignment(SiteCommand[Assignment]):
+    """Return a job as the site has it, with what the site itself has adjusted."""
+
+    subject = f"{_SITE}.report-assignment"
+    answer = Assignment
+    example = {"id": "s21", "site": "jfk", "operation": "o1", "job": "hourly-jfk"}
+
+    job: JobName
+
+
 class Recomputed(Model):
     """The results of a range of events, as one window."""
 
@@ -219,6 +229,7 @@ SITE_COMMANDS: tuple[type[SiteCommand[Any]], ...] = (
     OpenShadow,
     DropShadow,
     ReportProgress,
+    ReportAssignment,
     RecomputeWindow,
     MeasureState,
     TryCode,

@@ -98,6 +98,7 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
                     *_service_users(access, site_services(), site),
                     _user(access.device, permissions.device().permissions(), "MQTT"),
                     *_gateway(access),
+                    *_operator(access),
                     *_bridge(access),
                 ],
                 tells_health=True,
@@ -110,6 +111,13 @@ def _gateway(access: SiteAccess) -> list[Config]:
     if access.gateway is None:
         return []
     return [_user(access.gateway, permissions.gateway().permissions(), "MQTT")]
+
+
+def _operator(access: SiteAccess) -> list[Config]:
+    if access.operator is None:
+        return []
+    rights = permissions.site_operator(access.spec.name, access.operator.user)
+    return [_user(access.operator, rights.permissions())]
 
 
 def _bridge(access: SiteAccess) -> list[Config]:

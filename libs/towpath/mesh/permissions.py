@@ -37,8 +37,10 @@ from towpath.contracts.data_plane import (
     uplink_prefix,
 )
 from towpath.contracts.events import SecurityRefused
+from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
+from towpath.contracts.site import SiteStatus
 from towpath.contracts.traces import Span
 from towpath.mesh.names import SERVER_HEALTH
 
@@ -180,6 +182,19 @@ def operator(user: str, commanded: Iterable[str]) -> Rights:
     )
 
 
+def site_operator(site: str, user: str) -> Rights:
+    """People at a site, also without a link: change the parameters of its jobs, and hear how these do."""
+    return Rights(
+        publish=[*_local(site), SecurityRefused.wildcard()],
+        subscribe=[inbox(user), SiteStatus.wildcard(site=site)],
+    )
+
+
+def _local(site: str) -> list[str]:
+    """Return the commands that a site takes from its own operator alone: they never cross a link."""
+    return [kind.wildcard(site=site) for kind in LOCAL_COMMANDS]
+
+
 def leaf(site: str) -> Rights:
     """A site's server at the hub: publish is what may leave the site, subscribe what may enter it."""
     return Rights(
@@ -202,7 +217,7 @@ def leaf(site: str) -> Rights:
             *site_calls(site, [">"]),
             *_BETWEEN_STREAMS,
         ],
-        deny=[_MQTT_INTERNAL],
+        deny=[_MQTT_INTERNAL, *_local(site)],
     )
 
 

@@ -81,11 +81,13 @@ def _site(spec: SiteSpec, old: SiteAccess | None) -> SiteAccess:
     logins = _logins(old, name, site_services())
     if old is not None:
         gateway = old.gateway or Credential.random(f"{name}.gateway")
-        return old.model_copy(update={"spec": spec, "gateway": gateway, **logins})
+        operator = old.operator or Credential.random(f"{name}.operator")
+        return old.model_copy(update={"spec": spec, "gateway": gateway, "operator": operator, **logins})
     return SiteAccess(
         spec=spec,
         device=Credential.random(f"{name}.device"),
         gateway=Credential.random(f"{name}.gateway"),
+        operator=Credential.random(f"{name}.operator"),
         leaf=Credential.random(f"{name}.leaf"),
         redis=Credential.random(name),
         **logins,

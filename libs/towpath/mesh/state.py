@@ -28,6 +28,8 @@ class SiteAccess(Logins):
     gateway: Credential | None = None
     """User of gateways at the site's broker, and of those who command them; null in a mesh of an earlier
     version until its next `up`."""
+    operator: Credential | None = None
+    """User of people at the site's own server; null in a mesh of an earlier version until its next `up`."""
     bridge: Credential | None = None
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""

@@ -16,7 +16,15 @@ from towpath.contracts.commands import (
     OperationState,
     StrategyName,
 )
-from towpath.contracts.job import Assignment, Derivation, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import (
+    Assignment,
+    Derivation,
+    DesiredState,
+    JobSpec,
+    ResolvedInput,
+    ResolvedOutput,
+    Version,
+)
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
 from towpath.operators.kind import kind_of
 
@@ -40,6 +48,8 @@ class JobEntry(Model):
     generation: int = Field(default=1, ge=1)
     revision: int = Field(default=0, ge=0)
     """Grows with every adjustment, and never falls."""
+    adjustments: int = Field(default=0, ge=0)
+    """The site's own adjustments that the spec contains. It never falls, either."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
     artefact: str | None = None
@@ -50,6 +60,11 @@ class JobEntry(Model):
     """The pipeline it belongs to."""
     running: bool = True
     """False while it is being deployed: it may still be withdrawn."""
+
+    @property
+    def version(self) -> Version:
+        """The version of the job's description."""
+        return Version(self.epoch, self.revision, self.adjustments)
 
     @property
     def output_streams(self) -> set[str]:
@@ -70,6 +85,7 @@ class JobEntry(Model):
             epoch=self.epoch,
             generation=self.generation,
             revision=self.revision,
+            adjustments=self.adjustments,
             inputs=self.inputs,
             output=self.output,
             artefact=self.artefact,
@@ -137,6 +153,8 @@ class OperationRecord(Model):
     new_epoch: int = Field(ge=1)
     progress: dict[str, int] = {}
     """Input → the owner's last processed serial number when a migration was accepted. It only grows."""
+    by_site: bool = False
+    """The site has made an update itself, and runs the job so."""
     keeps_state: bool = False
     """An update begins a generation whose state comes from the generation before."""
     resumes: dict[str, int] = {}
@@ -194,8 +212,10 @@ class OperationRecord(Model):
 
     @property
     def is_adjustment(self) -> bool:
-        """True if the job runs on with other settings."""
-        return self.before is not None and self.entry_after.revision > self.before.revision
+        """True if the running job is told other settings."""
+        if self.before is None or self.by_site:
+            return False
+        return self.entry_after.revision > self.before.revision
 
     @property
     def interim_epoch(self) -> int:

@@ -107,8 +107,14 @@ NO_MONITOR = Compensation(Actor.MONITOR, end_monitor)
 @asks(Actor.SOURCE, undone_by=AS_OWNER)
 def assign_source(record: OperationRecord) -> AssignRole:
     """The owner becomes the source."""
-    site = record.entry_before.site
-    return AssignRole(site=site, operation=record.id, job=record.job, role=Role.SOURCE)
+    before = record.entry_before
+    return AssignRole(
+        site=before.site,
+        operation=record.id,
+        job=record.job,
+        role=Role.SOURCE,
+        adjustments=before.adjustments,
+    )
 
 
 @asks(Actor.TARGET, 30.0, undone_by=AS_STRANGER, busy_s=FETCH_S)

@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from towpath.agent import mirror_watch, sessions
+from towpath.agent.adjustments import Adjustments
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.containment import Containment
@@ -37,6 +38,7 @@ from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
 from towpath.contracts.data_plane import api_prefix
+from towpath.contracts.local_commands import AdjustJob
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
@@ -59,6 +61,7 @@ from towpath.contracts.site_commands import (
     MeasureState,
     PrepareOutput,
     RecomputeWindow,
+    ReportAssignment,
     ReportProgress,
     StartJob,
     StopJob,
@@ -120,8 +123,10 @@ async def run(settings: AgentSettings) -> None:
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
-            handlers = AgentHandlers(jobs, reception)
+            handlers = AgentHandlers(jobs, reception, bus.publish)
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
+            adjust = looked_at(Adjustments(settings.site, jobs).adjust)
+            await bus.serve(AdjustJob, adjust, site=settings.site)
             devices = SiteDevices(settings.access, bus.publish)
             await devices.serve(bus)
             storage = Storage(jobs, settings.home.nats(settings.site), bus.publish)
@@ -233,6 +238,7 @@ async def serve(
         (StartJob, handlers.start_job),
         (StopJob, handlers.stop_job),
         (ReportProgress, handlers.report_progress),
+        (ReportAssignment, handlers.report_assignment),
         (RecomputeWindow, handlers.recompute_window),
         (MeasureState, handlers.measure_state),
         (SetEpoch, outputs.set_epoch),

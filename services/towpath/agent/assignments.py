@@ -94,10 +94,14 @@ class AssignmentStore:
         self._of(job).mkdir(parents=True, exist_ok=True)
         write_atomically(self._of(job) / "role", operation)
 
+    def role(self, job: str) -> str | None:
+        """Return the migration in which the site has a role. None if there is none."""
+        path = self._of(job) / "role"
+        return path.read_text() if path.exists() else None
+
     def has_role(self, job: str, operation: str) -> bool:
         """True if the site has a role in this very migration."""
-        path = self._of(job) / "role"
-        return path.exists() and path.read_text() == operation
+        return self.role(job) == operation
 
     def end_role(self, job: str) -> None:
         """Record that the site no longer has a role."""
@@ -220,6 +224,11 @@ class AssignmentStore:
 def held(assignment: Assignment, migration: str | None) -> Assignment:
     """Return the assignment as prepared and not running."""
     return assignment.model_copy(update={"desired": DesiredState.HELD, "migration": migration})
+
+
+def owned(assignment: Assignment) -> Assignment:
+    """Return the assignment as running, after any migration."""
+    return assignment.model_copy(update={"desired": DesiredState.RUNNING, "migration": None})
 
 
 def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignment:

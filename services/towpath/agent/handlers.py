@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+import logging
+from collections.abc import Awaitable, Callable, Collection
 
 from nats.errors import Error as NatsError
 
-from towpath.agent.assignments import going_on_after, held
+from towpath.agent.assignments import going_on_after, held, owned
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import AdjustmentLost
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
+from towpath.contracts.message import Event
 from towpath.contracts.migration import RECONCILIATION, Paused
 from towpath.contracts.reply import Done
 from towpath.contracts.site_commands import (
@@ -25,6 +28,7 @@ from towpath.contracts.site_commands import (
     MeasureState,
     Recomputed,
     RecomputeWindow,
+    ReportAssignment,
     ReportProgress,
     StartJob,
     StateSize,
@@ -32,6 +36,8 @@ from towpath.contracts.site_commands import (
 )
 from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
+
+log = logging.getLogger(__name__)
 
 POLL_S = 0.1
 
@@ -81,9 +87,10 @@ def _never_taken(assignment: Assignment) -> int:
 class AgentHandlers:
     """One method per command."""
 
-    def __init__(self, jobs: Jobs, reception: Reception) -> None:
+    def __init__(self, jobs: Jobs, reception: Reception, publish: Callable[[Event], Awaitable[None]]) -> None:
         self.jobs = jobs
         self.reception = reception
+        self._publish = publish
 
     async def check_spec(self, command: CheckSpec) -> Done:
         """Make the engine build the job's plan."""
@@ -102,17 +109,11 @@ class AgentHandlers:
             if known is None:
                 adopt = command.operation.startswith(RECONCILIATION)
                 adopted = await asyncio.to_thread(self.jobs.store.make_room, wanted, adopt=adopt)
-            elif known.epoch > wanted.epoch:
-                raise epoch_is_over(f"{job} at this site", wanted.epoch, known.epoch)
-            elif known.epoch == wanted.epoch and known.revision > wanted.revision:
-                return Done()  # A late repetition: the job has been adjusted since.
-            elif known.generation == wanted.generation:
-                # The checkpoint decides where it continues. `earliest` was settled when it began.
-                wanted = _with_beginnings_of(wanted, known)
-            elif known.generation > wanted.generation:
-                # A change is undone. This site knows where the old job was, even if all others are out of
-                # reach.
-                wanted = going_on_after(wanted, self.jobs.position(wanted))
+            else:
+                is_late, wanted = known.version > wanted.version, self._succeeding(wanted, known)
+                if is_late and known.desired is DesiredState.RUNNING:
+                    return Done()
+                wanted = await self._with_adjustments_of(wanted, known)
             goes_on = adopted or (known is not None and known.generation >= wanted.generation)
             processed = self.jobs.position(wanted) if goes_on else {}
             assignment = await self.jobs.prepare_inputs(wanted, processed)
@@ -125,6 +126,33 @@ class AgentHandlers:
             await self.jobs.run(assignment)
         await self.jobs.until_running(job, assignment.epoch, START_S)
         return Done()
+
+    def _succeeding(self, wanted: Assignment, known: Assignment) -> Assignment:
+        """Return the assignment that comes after `known`. Raises `TowpathError` (fenced)."""
+        if known.epoch > wanted.epoch:
+            raise epoch_is_over(f"{wanted.spec.name} at this site", wanted.epoch, known.epoch)
+        if known.version > wanted.version:
+            # A late repetition, or the registry has yet to adopt what the site has adjusted since.
+            return owned(known)
+        if known.generation == wanted.generation:
+            # The checkpoint decides where it continues. `earliest` was settled when it began.
+            return _with_beginnings_of(wanted, known)
+        if known.generation > wanted.generation:
+            # A change is undone. This site knows where the old job was, even if all others are out of reach.
+            return going_on_after(wanted, self.jobs.position(wanted))
+        return wanted
+
+    async def _with_adjustments_of(self, wanted: Assignment, known: Assignment) -> Assignment:
+        """Return the new assignment with the commands by which the site adjusted the job.
+
+        A newer description that lacks adjustments of the site replaces them: the hub's change counts. That is
+        told first, and told again if the agent dies before the assignment is written.
+        """
+        if known.adjustments > wanted.adjustments and known.spec != wanted.spec:
+            job, site = known.spec.name, self.jobs.streams.site
+            log.error("%s was adjusted here, and a change at the hub has replaced that: %s", job, known.spec)
+            await self._publish(AdjustmentLost(job=job, site=site, epoch=wanted.epoch, lost=known.spec))
+        return wanted.model_copy(update={"adjusted_by": known.adjusted_by})
 
     async def _begin_generation(self, known: Assignment, assignment: Assignment) -> None:
         """Give a new generation the state of the one before, or none.
@@ -173,6 +201,10 @@ class AgentHandlers:
         known = await asyncio.to_thread(self.jobs.position, assignment)
         times = await asyncio.to_thread(self.jobs.store.times, assignment)
         return status.model_copy(update={"serials": known | status.serials, "stored_at": times})
+
+    async def report_assignment(self, command: ReportAssignment) -> Assignment:
+        """Return a job as it is here."""
+        return self.jobs.get(command.job)
 
     async def recompute_window(self, command: RecomputeWindow) -> Recomputed:
         """Make the engine compute a range of events as one window."""

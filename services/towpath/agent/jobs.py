@@ -49,6 +49,8 @@ class Jobs:
         self.engines = engines
         self.streams = streams
         self.assignments = store.load_all()
+        self.adjusting: set[str] = set()
+        """Jobs that are just being adjusted here: none may become the source of a migration meanwhile."""
         self._statuses: dict[str, JobStatus] = {}
         self._committed: dict[str, datetime] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -80,10 +82,17 @@ class Jobs:
         """Return the status of a job at the last look at the engine."""
         job = assignment.spec.name
         status = self._statuses.get(job)
-        if status is not None and status.epoch == assignment.epoch and _should_run(assignment):
+        if status is not None and status.version == assignment.version and _should_run(assignment):
             return status
         state = JobState.STARTING if _should_run(assignment) else JobState.HELD
-        return JobStatus(job=job, epoch=assignment.epoch, state=state, error=self._unplaced.get(job))
+        return JobStatus(
+            job=job,
+            epoch=assignment.epoch,
+            revision=assignment.revision,
+            adjustments=assignment.adjustments,
+            state=state,
+            error=self._unplaced.get(job),
+        )
 
     async def keep(self) -> None:
         """Make what runs equal to what should run, until cancelled."""
@@ -104,7 +113,7 @@ class Jobs:
             status = self._statuses.get(job)
             if self.lock(job).locked() or not _should_run(assignment) or engine_of(assignment) not in listed:
                 continue
-            if status is None or status.epoch != assignment.epoch:
+            if status is None or status.version != assignment.version:
                 async with self.lock(job):
                     if self.assignments.get(job) == assignment:
                         await self._run_if_placed(assignment)
@@ -219,9 +228,10 @@ class Jobs:
         """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""
 
         async def running() -> JobStatus | None:
-            await self._look(self.get(job))
+            assignment = self.get(job)
+            await self._look(assignment)
             status = self._statuses.get(job)
-            if status is None or status.epoch != epoch:
+            if status is None or status.epoch != epoch or status.version != assignment.version:
                 return None
             if status.state in (JobState.FAILED, JobState.FENCED):
                 raise TowpathError(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from towpath.agent.assignments import going_on_after, held
+from towpath.agent.assignments import going_on_after, held, owned
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.checkpoints.inventory import inventory
@@ -95,7 +95,23 @@ class Roles:
             # The engine may need seconds to start: it does while the state travels.
             await self.jobs.engines.expect(command.container)
         await asyncio.to_thread(self.jobs.store.take_role, command.job, command.operation)
+        # The role first: an adjustment looks for it after it has said that it is under way.
+        if command.role is Role.SOURCE and self._is_adjusted(command):
+            await asyncio.to_thread(self.jobs.store.end_role, command.job)
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"{self.site} has adjusted {command.job}, and the migration would lose that",
+                field="job",
+                value=command.job,
+                allowed="in a moment: the registry adopts the adjustment first",
+            )
         return Done()
+
+    def _is_adjusted(self, command: AssignRole) -> bool:
+        """True if the site adjusts the job, or has done so, and the operation does not know it."""
+        known = command.adjustments
+        job = self.jobs.get(command.job)
+        return command.job in self.jobs.adjusting or (known is not None and job.adjustments > known)
 
     async def _with_role(self, job: str, operation: str) -> None:
         """Raise `TowpathError` (not allowed) for a command of a migration that has ended here."""
@@ -273,10 +289,10 @@ class Roles:
             if command.epoch is not None and assignment.epoch > command.epoch:
                 return Done(note=f"{job} was given to {self.site} again")
             if command.keep_job:
-                owned = assignment.model_copy(update={"migration": None, "desired": DesiredState.RUNNING})
-                await self.jobs.keep_assignment(owned)
+                running = owned(assignment)
+                await self.jobs.keep_assignment(running)
                 if assignment.desired is not DesiredState.RUNNING:
-                    await self.jobs.run(owned)
+                    await self.jobs.run(running)
                 await asyncio.to_thread(shutil.rmtree, store.cache(job), ignore_errors=True)
             else:
                 await self.jobs.halt(assignment)

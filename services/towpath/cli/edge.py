@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from towpath.cli.at_site import adjust, check_alone, jobs_at
 from towpath.cli.changes import DEFAULT_DEADLINE_S, Change, carry_out
 from towpath.cli.connection import ask
 from towpath.cli.deploying import DropState, Wait, Within
@@ -22,6 +23,12 @@ from towpath.edge.documents import read_models
 
 app = typer.Typer(help="Describe the reports of devices, and let edge nodes make events of them.")
 
+Here = Annotated[
+    str | None,
+    typer.Option(
+        "--here", metavar="SITE", help="Change them at this site of this machine: no hub is needed."
+    ),
+]
 ModelFiles = Annotated[list[Path], typer.Argument(metavar="MODEL.yaml…", help="Files with data models.")]
 
 
@@ -29,6 +36,7 @@ ModelFiles = Annotated[list[Path], typer.Argument(metavar="MODEL.yaml…", help=
 def apply(
     context: typer.Context,
     files: ModelFiles,
+    here: Here = None,
     drop_state: DropState = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
@@ -37,10 +45,15 @@ def apply(
     """Let nodes run data models: new ones start, and running ones change where they stand.
 
     Limits of a model may change while it runs. Its state is kept. Other models of the node go on.
+    With `--here`, the node changes models that it runs by itself. The hub adopts the change when the link is
+    there.
 
     Example: `towpath edge apply examples/edge/axles.yaml`
     """
     jobs, home = _jobs_of(files), home_of(context)
+    if here is not None:
+        check_alone(drop_state=drop_state, wait=wait)
+        return asyncio.run(adjust(home, here, jobs, within_s=within_s, as_json=as_json))
     running = {view.spec.name for view in asyncio.run(ask(home, ListJobs())).jobs}
     changes: list[Change] = [
         UpdateJob(spec=job, drop_state=drop_state, wait=wait)
@@ -49,6 +62,23 @@ def apply(
         for job in jobs
     ]
     asyncio.run(carry_out(home, changes, within_s=within_s, as_json=as_json))
+
+
+@app.command("list")
+def list_models(
+    context: typer.Context,
+    here: Annotated[str, typer.Option("--here", metavar="SITE", help="A site of this machine.")],
+    as_json: AsJson = False,
+) -> None:
+    """List what a node runs, as the node itself says: no hub is needed.
+
+    Example: `towpath edge list --here train-7`
+    """
+    jobs = asyncio.run(jobs_at(home_of(context), here))
+    if as_json:
+        return print_json(jobs)
+    rows = [(each.job, each.state, each.events, each.results, each.adjustments) for each in jobs]
+    print_table(("model", "state", "reports", "events", "changed here"), rows, nothing="nothing runs here")
 
 
 @app.command()

@@ -70,7 +70,7 @@ async def _coordinate(
     applies = Applies(situation, operations, pipelines, announcements.publish)
     devices = MeshDevices(bus)
     plans = PlanCommands(DeploymentStore(registry), devices, sites, announcements.publish)
-    reconciliation = Reconciliation(settings, registry, sites, operations, bus, announcements.publish)
+    reconciliation = Reconciliation(settings, situation, operations, announcements.publish)
     try:
         async with asyncio.TaskGroup() as watches:
             await bus.subscribe(SiteStatus, sites.on_heartbeat)

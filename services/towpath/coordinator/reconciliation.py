@@ -1,7 +1,8 @@
 """Compare desired and actual state: correct sites whose heartbeats differ from the registry.
 
 A job with an operation under way is left alone, and so is one that a site has under a later epoch than the
-registry knows: then the registry is wrong, see `towpath.coordinator.overtaken`. The commands sent here are
+registry knows: then the registry is wrong, see `towpath.coordinator.overtaken`. What a site has
+adjusted itself the registry adopts, see `towpath.coordinator.jobs.adoption`. The commands sent here are
 idempotent and carry the registry's epoch, so sending one too often changes nothing.
 """
 
@@ -14,18 +15,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from towpath.bus import Bus
+from towpath.contracts.commands import UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobState
+from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.message import Event, new_identifier
 from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob, StopJob
+from towpath.coordinator.jobs.adoption import plan_adoption
 from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.jobs.plans import Nothing
 from towpath.coordinator.overtaken import Overtaken, overtaken
-from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import CoordinatorSettings
-from towpath.coordinator.sites import Sites
+from towpath.coordinator.situation import Situation, is_newer
 from towpath.protocols.record import FormerJob, JobEntry
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class SiteDifference:
     site: str
     job: str
     what: str
-    """`unknown`, `ahead`, `elsewhere`, `missing`, `behind`, `held` or `fenced`."""
+    """`unknown`, `ahead`, `elsewhere`, `missing`, `behind`, `adjusted`, `held` or `fenced`."""
 
 
 def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[SiteDifference]:
@@ -50,7 +52,7 @@ def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set
     found: set[SiteDifference] = set()
     for status in statuses:
         for reported in status.jobs:
-            what = _difference(jobs.get(reported.job), status.site, reported.epoch, reported.state)
+            what = _difference(jobs.get(reported.job), status.site, reported)
             if what is not None:
                 found.add(SiteDifference(status.site, reported.job, what))
         here = {reported.job for reported in status.jobs}
@@ -59,17 +61,19 @@ def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set
     return found
 
 
-def _difference(entry: JobEntry | None, site: str, epoch: int, state: JobState) -> str | None:
+def _difference(entry: JobEntry | None, site: str, reported: JobStatus) -> str | None:
     if entry is None:
         return "unknown"
-    if epoch > max(entry.epoch, entry.used_epoch):
+    if reported.epoch > max(entry.epoch, entry.used_epoch):
         return "ahead"
     if entry.site != site:
         return "elsewhere"
-    if epoch < entry.epoch:
+    if is_newer(reported.version, entry):
+        return "adjusted"
+    if reported.version < entry.version:
         return "behind"
     # Fenced at the registry's epoch: its output stream missed that epoch, while its site was away.
-    return state.value if state in (JobState.HELD, JobState.FENCED) else None
+    return reported.state.value if reported.state in (JobState.HELD, JobState.FENCED) else None
 
 
 class Reconciliation:
@@ -78,18 +82,17 @@ class Reconciliation:
     def __init__(
         self,
         settings: CoordinatorSettings,
-        registry: Registry,
-        sites: Sites,
+        situation: Situation,
         operations: Operations,
-        bus: Bus,
         publish: Callable[[Event], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._registry = registry
-        self._sites = sites
+        self._situation = situation
+        self._registry = situation.registry
+        self._sites = situation.sites
         self._operations = operations
-        self._bus = bus
+        self._bus = situation.bus
         self._publish = publish
         self._clock = clock
         self._since: dict[SiteDifference, float] = {}
@@ -120,6 +123,8 @@ class Reconciliation:
         guard = self._operations.guard(difference.job)
         if guard.locked():
             return
+        if difference.what == "adjusted":
+            return await self._adopt(difference)
         # While the guard is held no operation on the job begins, so the registry does not change.
         async with guard:
             jobs, locks = await self._registry.jobs(), await self._registry.locks()
@@ -136,6 +141,22 @@ class Reconciliation:
             log.info("correcting: job %s is %s at %s", difference.job, difference.what, difference.site)
             await self._carry_out(corrections(difference, entry, former))
         self._since.pop(difference, None)
+
+    async def _adopt(self, difference: SiteDifference) -> None:
+        """Let the registry take over what the site has adjusted. If that fails, the next look tries again."""
+        entry = (await self._situation.registry.jobs()).get(difference.job)
+        if entry is None:
+            return
+        command = UpdateJob(spec=entry.spec, wait=False)
+        try:
+            log.info("adopting what %s has adjusted of job %s", difference.site, difference.job)
+            await self._operations.accept(
+                command, difference.job, lambda: plan_adoption(command, self._situation), wait=False
+            )
+        except Nothing:
+            self._since.pop(difference, None)
+        except TowpathError as error:
+            log.warning("job %s is not adopted yet: %s", difference.job, error)
 
     async def _carry_out(self, commands: list[SiteCommand[Any]]) -> None:
         """Send the commands in order, up to the first that fails. They are sent again with the next look.

@@ -8,7 +8,8 @@ from typing import Any
 
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Version
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.overtaken import Overtaken, overtaken
@@ -55,8 +56,8 @@ def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
 async def check_free(job: str, situation: Situation) -> None:
     """Raise `TowpathError` if the job cannot be changed now.
 
-    `busy`: an operation on it is under way. `not_allowed`: a site has it under a later epoch than the
-    registry knows.
+    `busy`: an operation on it is under way, or its site has adjusted it and the registry does not know yet.
+    `not_allowed`: a site has it under a later epoch than the registry knows.
     """
     holder = (await situation.registry.locks()).get(job)
     if holder is not None:
@@ -67,6 +68,21 @@ async def check_free(job: str, situation: Situation) -> None:
         found = await _overtaken(job, situation)
         if found is not None:
             raise found.refusal()
+    entry = (await situation.registry.jobs()).get(job)
+    status = None if entry is None else situation.sites.job(entry.site, job)
+    if entry is not None and status is not None and is_newer(status.version, entry):
+        raise TowpathError(
+            ErrorCode.BUSY,
+            f"site {entry.site} has adjusted this job itself, and the registry is adopting that",
+            field="job",
+            value=job,
+            allowed="in a few seconds",
+        )
+
+
+def is_newer(version: Version, entry: JobEntry) -> bool:
+    """Return True if a site has a newer version of the job under the registry's epoch."""
+    return version.epoch == entry.epoch and version > entry.version
 
 
 async def _overtaken(job: str, situation: Situation) -> Overtaken | None:

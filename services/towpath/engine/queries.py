@@ -246,9 +246,9 @@ def _verdict(failure: str) -> JobState:
 
 def _is_adjusted(query: Query, assignment: Assignment) -> bool:
     """Return True if the assignment differs from the query's only in what can change while it runs."""
-    before = query.assignment
-    same = before.model_copy(update={"spec": assignment.spec, "revision": assignment.revision})
-    return same == assignment and is_live(before.spec, assignment.spec)
+    before, told = query.assignment, ("spec", "revision", "adjustments", "adjusted_by")
+    same = before.model_copy(update={field: getattr(assignment, field) for field in told})
+    return same == assignment and (before.spec == assignment.spec or is_live(before.spec, assignment.spec))
 
 
 def _is_final(state: JobState) -> bool:

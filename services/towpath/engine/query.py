@@ -320,6 +320,8 @@ class Query:
         return JobStatus(
             job=self.assignment.spec.name,
             epoch=self.assignment.epoch,
+            revision=self.assignment.revision,
+            adjustments=self.assignment.adjustments,
             state=state,
             results=self.sink.results,
             rejected=self.sink.rejected,

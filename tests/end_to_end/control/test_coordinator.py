@@ -19,10 +19,12 @@ from towpath.contracts.commands import (
     ListOperations,
     ListSites,
     MigrateJob,
+    OperationKind,
     OperationState,
     RemoveJob,
     ShowOperation,
     StrategyName,
+    UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, CommandRefused, RegistryBehind, SiteChanged
@@ -215,6 +217,37 @@ async def test_site_when_it_lost_a_job_or_has_one_that_was_removed_then_is_set_r
 
     await eventually(lambda: trial.owners("counts") == ["jfk"] and not sites["lga"].hosted)
     trial.check_nothing_lost("counts")
+
+
+async def test_job_when_its_site_adjusted_it_while_cut_off_then_the_registry_adopts_that(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    trial.agents.silent = {"jfk"}
+    await eventually(lambda: is_down(trial, "jfk"))
+    site = trial.agents.mesh.sites["jfk"]
+    slower = site.hosted["counts"].assignment.spec.model_copy(update={"trigger_s": 9.0})
+    site.adjust("counts", slower)
+    await trial.end_coordinator(signal.SIGKILL)
+    await trial.start_coordinator()
+    trial.agents.silent = set()
+
+    async def is_adopted() -> bool:
+        return (await trial.job("counts")).spec == slower
+
+    await eventually(is_adopted)
+    assert site.hosted["counts"].assignment.spec == slower, "it was never brought back"
+    (adopted, *_) = (await trial.ask(ListOperations())).operations
+    assert (adopted.kind, adopted.state) == (OperationKind.UPDATE, OperationState.COMPLETED)
+    later = slower.model_copy(update={"trigger_s": 4.0})
+    await trial.ask(UpdateJob(spec=later))
+    assert site.hosted["counts"].assignment.version == (2, 0, 1)
+    trial.check_nothing_lost("counts")
+
+
+async def is_down(trial: Trial, site: str) -> bool:
+    sites = (await trial.ask(ListSites())).sites
+    return next(each for each in sites if each.site == site).state is SiteState.DOWN
 
 
 async def test_registry_when_it_is_older_than_the_sites_then_touches_no_job_and_says_so(trial: Trial) -> None:

@@ -13,16 +13,18 @@ import pytest
 import redis
 import redis.exceptions
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from running.mesh import REFUSED_S, Mesh, last_is, publish_qos1
 from running.promises import promise
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath.mesh.credentials import Credential
 
 DENIED = [
     ("agent", "towpath.v1.heartbeat.lga"),
     ("agent", "towpath.v1.command.coordinator.deploy"),
     ("agent", "towpath.v1.command.jfk.stop-job"),
+    ("agent", "towpath.v1.command.jfk.adjust-job"),
     ("agent", "$JS.lga.API.STREAM.DELETE.OUT_x"),
     ("agent", "site.forged"),
     ("engine", "$MQTT.msgs.site.forged"),
@@ -32,6 +34,11 @@ DENIED = [
     ("engine", "towpath.v1.engine.jfk._shared.halt-query"),
     ("operator", "towpath.v1.command.jfk.stop-job"),
     ("operator", "towpath.v1.command.jfk.set-rules"),
+    ("operator", "towpath.v1.command.jfk.adjust-job"),
+    ("jfk.operator", "towpath.v1.command.lga.adjust-job"),
+    ("jfk.operator", "towpath.v1.command.jfk.start-job"),
+    ("jfk.operator", "towpath.v1.command.coordinator.update"),
+    ("jfk.operator", "$JS.API.STREAM.DELETE.IN"),
     ("agent", "towpath.v1.metric.lga.engine.batch_s"),
     ("engine", "towpath.v1.metric.jfk.engine.batch_s"),
     ("injector", "towpath.v1.command.jfk.stop-job"),
@@ -69,11 +76,36 @@ async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[obje
 
     at_hub = user in ("operator", "coordinator", "injector")
     there = mesh.state if at_hub else mesh.state.sites["jfk"]
-    credential = mesh.state.operator if user == "operator" else there.login(user)
+    operators = {"operator": mesh.state.operator, "jfk.operator": mesh.state.sites["jfk"].operator}
+    credential = operators.get(user) or there.login(user)
     url = mesh.state.hub_url if at_hub else mesh.state.sites["jfk"].nats_url
     async with mesh.client(url, credential, error_cb=on_error) as client:
         await act(client)
         return await asyncio.wait_for(told.get(), WITHIN_S)
+
+
+async def test_adjustment_when_it_comes_over_the_link_then_does_not_reach_the_agent(mesh: Mesh) -> None:
+    site, subject = mesh.state.sites["jfk"], "towpath.v1.command.jfk.adjust-job"
+    assert site.operator is not None
+    heard: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.data)
+
+    async with mesh.agent("jfk") as agent, mesh.coordinator() as coordinator:
+        for verb in ("adjust-job", "start-job"):
+            await agent.subscribe(f"towpath.v1.command.jfk.{verb}", cb=hear)
+
+        async def hears_the_coordinator() -> bool:
+            await coordinator.publish(subject, b"forged")
+            await coordinator.publish("towpath.v1.command.jfk.start-job", b"told")
+            return b"told" in heard
+
+        await eventually(hears_the_coordinator)
+        async with mesh.client(site.nats_url, site.operator) as person:
+            await person.publish(subject, b"asked for")
+            await eventually(lambda: b"asked for" in heard)
+    assert b"forged" not in heard
 
 
 @pytest.mark.parametrize("user", ["device", "leaf"])

@@ -22,6 +22,7 @@ from towpath.contracts.faults import Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS
+from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
@@ -57,6 +58,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *RULE_COMMANDS,
     *SITE_METRIC_COMMANDS,
     *SITE_UPLINK_COMMANDS,
+    *LOCAL_COMMANDS,
 )
 ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *PLAN_EVENTS, DeviceChanged, *LINK_EVENTS, *FAULT_EVENTS)
 UNASKED: tuple[type[Message], ...] = (*ALL_EVENTS, *METRICS, *SPANS, SiteStatus)

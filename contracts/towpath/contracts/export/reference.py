@@ -25,6 +25,7 @@ from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.live import RESULT_COMMANDS
+from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS, Aggregation
 from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind, MetricKind
@@ -138,6 +139,12 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                 "Commands for metrics, traces and results",
                 "Served by the collector.",
                 (*METRIC_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
+            ),
+            _messages(
+                "Commands at a site",
+                "Served by the site's agent, at the site's own server, to the site's operator: they need no "
+                "hub.",
+                LOCAL_COMMANDS,
             ),
             _metrics(),
             _messages(

@@ -7,6 +7,9 @@ the old topic, and everything after it goes to the new one.
 Settings that a running query can be told (`towpath.composition.job_changes`) need no stop: the job is
 adjusted, under the epoch it has.
 
+A site may have adjusted its job itself while the hub was out of reach. The registry adopts that: one write,
+because the job runs so already.
+
 When inputs change, the next generation's checkpoint is made from the old one: it keeps the state, and each
 input goes on from the serial number where it stood; a new input goes on from its beginning. When the state
 cannot survive the change, the next generation starts there with an empty checkpoint. The agent keeps the old
@@ -142,12 +145,23 @@ ADJUST = register(
     )
 )
 
+ADOPT = register(
+    StepTable(
+        name="adopt",
+        kind=OperationKind.UPDATE,
+        summary="an adjustment that the site has made without the hub",
+        chosen=lambda record: record.by_site,
+        steps=(replace(record_changed, point_of_no_return=True),),
+        rolled_back=restored,
+    )
+)
+
 UPDATE = register(
     StepTable(
         name="update",
         kind=OperationKind.UPDATE,
         summary="any other update",
-        chosen=lambda record: not record.is_adjustment and not record.is_redirect,
+        chosen=lambda record: not (record.is_adjustment or record.by_site or record.is_redirect),
         steps=(check_spec, stop_job, set_epoch, start_job, record_changed),
         rolled_back=restored,
     )
@@ -158,7 +172,7 @@ REDIRECT = register(
         name="redirect",
         kind=OperationKind.UPDATE,
         summary="an update of the output's topic or site",
-        chosen=lambda record: not record.is_adjustment and record.is_redirect,
+        chosen=lambda record: not (record.is_adjustment or record.by_site) and record.is_redirect,
         steps=(check_spec, stop_job, close_output, open_output, start_job, record_changed),
         rolled_back=restored,
     )

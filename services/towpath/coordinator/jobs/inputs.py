@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from towpath.composition.adjustments import SAID_OF_AN_INPUT
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
@@ -44,8 +45,8 @@ def in_the_same_streams(before: JobEntry, inputs: list[ResolvedInput]) -> list[R
 
 def _going_on(old: ResolvedInput, changed: ResolvedInput, *, name: str) -> ResolvedInput:
     """Return an input where it stands, with what else its job now says of it."""
-    said = {"identity", "repeats_within", "on_loss", "format"}
-    return old.model_copy(update={"name": name, **{field: getattr(changed, field) for field in said}})
+    said = {field: getattr(changed, field) for field in SAID_OF_AN_INPUT}
+    return old.model_copy(update={"name": name, **said})
 
 
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from towpath.composition.adjustments import complete, state_is_lost, stationary
 from towpath.composition.difference import with_path_of
 from towpath.composition.job_changes import is_live, is_state_compatible
 from towpath.composition.schemas import check_readers
@@ -22,12 +23,6 @@ from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 class Nothing(Exception):
     """There is nothing to do: the job is already as the command asks."""
-
-
-def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
-    """Return the spec with its output site written out: a change of `site` does not move the output."""
-    site = spec.output.site or (old.output_site if old else spec.output_site)
-    return spec.model_copy(update={"output": spec.output.model_copy(update={"site": site})})
 
 
 async def plan_deploy(
@@ -108,7 +103,7 @@ async def plan_update(
     """Plan an update. Raises `Nothing` when the job is already so, `TowpathError` when it is refused."""
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
-    spec = _stationary(command.spec, before)
+    spec = stationary(command.spec, before.spec, before.site)
     artefact = await _code(spec, before, command, situation, upcoming)
     if artefact is not None and artefact == before.artefact:
         spec = with_path_of(spec, before.spec)
@@ -207,20 +202,6 @@ async def _check_input_sites(spec: JobSpec, situation: Situation) -> None:
         situation.sites.check_known(wanted.site, f"inputs.{position}.site")
 
 
-def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
-    """Return the new spec at the old sites. Raises `TowpathError` (not allowed) when it names others."""
-    old = before.spec
-    if wanted.site not in (old.site, before.site):
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "update does not change the site; `migrate` does",
-            field="site",
-            value=wanted.site,
-            allowed=sorted({old.site, before.site}),
-        )
-    return complete(wanted, old).model_copy(update={"site": old.site})
-
-
 def _check_audience(
     after: JobEntry, before: JobEntry, coming: Mapping[str, JobEntry], *, whole: bool
 ) -> None:
@@ -246,9 +227,6 @@ def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> Non
     stateful = keeps_state(before.spec.operator)
     if survives or command.drop_state or not stateful:
         return
-    raise TowpathError(
-        ErrorCode.NOT_ALLOWED,
-        f"the state of {before.spec.name} does not survive this change of its operator",
-        field="operator",
-        allowed="the same computation, or drop_state = true to begin with empty state",
+    raise state_is_lost(
+        before.spec.name, "the same computation, or drop_state = true to begin with empty state"
     )

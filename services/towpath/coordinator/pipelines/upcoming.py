@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from towpath.composition.adjustments import complete
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.pipeline import PipelineSpec
-from towpath.coordinator.jobs.plans import changed_entry, complete, new_entry
+from towpath.coordinator.jobs.plans import changed_entry, new_entry
 from towpath.coordinator.jobs.readers import unserved
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.situation import Upcoming

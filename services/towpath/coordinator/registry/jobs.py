@@ -167,12 +167,12 @@ class Registry:
         """Accept an operation: write lock, record and command in one durable write. Return its id.
 
         If the same command was accepted before, return the id of the earlier operation. Raises `Changed`
-        when the job's epochs are not those of `record.before` any more, `TowpathError` (busy) when another
+        when the job's version is not that of `record.before` any more, `TowpathError` (busy) when another
         operation holds the job, or (deadline) when its sender has stopped waiting.
         """
         operation = record.id
         before = record.before
-        version = f"{before.epoch}/{before.used_epoch}" if before else ""
+        counts = (before.epoch, before.used_epoch, before.revision, before.adjustments) if before else ()
         verdict, detail = await self.accept(
             BEGIN,
             [LOCKS, JOBS, record_key(operation), OPERATIONS, UNFINISHED, command_key(record.command)],
@@ -181,7 +181,7 @@ class Registry:
                 operation,
                 record_text(record),
                 str(record.begun_at.timestamp()),
-                version,
+                "/".join(map(str, counts)),
                 str(COMMAND_REMEMBERED_S),
             ],
             command_key(record.command),

@@ -15,7 +15,8 @@ local text = redis.call('HGET', KEYS[2], ARGV[1])
 local version = ''
 if text then
   local entry = cjson.decode(text)
-  version = string.format('%d/%d', entry.epoch, entry.used_epoch or 0)
+  version = string.format(
+    '%d/%d/%d/%d', entry.epoch, entry.used_epoch or 0, entry.revision or 0, entry.adjustments or 0)
 end
 if version ~= ARGV[5] then return {'changed', ''} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -26,7 +27,8 @@ redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[6])
 return {'accepted', ARGV[2]}
 """
 """Take the job's lock and write the operation, if the job has not changed since the decision. Every operation
-that changes a job raises its epoch, or at least the epoch it has used up, so the two are its version."""
+that changes a job raises one of four numbers: its epoch, the epoch it has used up, its revision, its
+adjustments."""
 
 _CHANGE = """
 local function change(job, what, entry, former)
