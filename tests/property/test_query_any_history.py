@@ -1,4 +1,4 @@
-"""What must hold of the reference's answers, whatever is asked and whatever comes."""
+"""The reference's answers keep their promises, whatever is asked and whatever comes."""
 
 from __future__ import annotations
 

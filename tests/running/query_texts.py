@@ -90,7 +90,7 @@ class _Writer:
         return f"EVERY {self.random.choice([2, 5, 7, 10])} {self.random.choice(SECONDS)}"
 
     def by(self, upon: list[_Made]) -> list[str]:
-        """What all queries that are read have, or any fields."""
+        """The fields that all queries that are read have, or any."""
         if not upon:
             choices = [*TEXTS, "GEOHASH[2](lat, lon)"]
         else:
@@ -133,7 +133,7 @@ class _Writer:
         return f"{function}{brackets}({seen}, {self.window()})"
 
     def seen(self, origin: _Made | str) -> str:
-        """What a function takes of an event."""
+        """An argument of a function."""
         value = self.metric(origin)
         if self.chance(0.2):
             value = f"{self.random.choice(['ABS', 'SQR', 'SQRT'])}({value} {self.random.choice('+-*/%')} 2)"

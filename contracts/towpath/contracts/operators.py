@@ -131,8 +131,8 @@ class AggregateFunction(StrEnum):
     DISTINCT = "distinct"
     """Exact number of distinct values."""
     SERIES = "series"
-    """Every value with its event, in their order, as JSON text: `[{"t": time in microseconds, "i": position of
-    the input, "s": serial number, "v": value}, …]`. Only of windows over event time."""
+    """Every value with its event, in their order, as JSON text: `[{"t": time in microseconds, "i": position
+    of the input, "s": serial number, "v": value}, …]`. Only of windows over event time."""
 
 
 class Aggregate(Model):
@@ -238,13 +238,13 @@ class ProcessingWindow(Model):
 
 
 class Query(StepModel):
-    """Answers queries from panes, which a `window` makes of their streams. `towpath query` makes such jobs."""
+    """Answers queries from panes, which a `window` makes of their streams. See `towpath query`."""
 
     kind: Literal["query"] = "query"
     text: str = Field(min_length=1, max_length=MAX_QUERY_TEXT)
     """Streams and queries, as `docs/query-language.md` describes them."""
     filled: dict[str, str] = {}
-    """What stands in place of `{name}` in the parameters of streams."""
+    """Name → the text in place of `{name}` in the parameters of streams."""
 
 
 class Python(StepModel):

@@ -39,7 +39,7 @@ class Asked:
     """Where answers are published."""
     text: str
     filled: Mapping[str, str]
-    """What stands in place of `{name}`."""
+    """Name → the text in place of `{name}`."""
     sites: Sequence[str]
     """All sites of the mesh, for streams of all of them."""
     trigger_s: float = 1.0
@@ -52,7 +52,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class SitePlan:
-    """What is computed at a site where events are."""
+    """The part of a plan that a site with events computes."""
 
     site: str
     topics: tuple[str, ...]

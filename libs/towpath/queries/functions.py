@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Form(StrEnum):
-    """What a function looks at."""
+    """The values that a function looks at."""
 
     WINDOWED = "windowed"
     """The values in a window: `AVG(delay, 10 MINUTES)`."""
@@ -23,7 +23,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What stands in brackets behind a function's name."""
+    """A number in brackets behind a function's name."""
 
     name: str
     allowed: str

@@ -38,7 +38,7 @@ _WORDS = {
     "SEMICOLON": ";",
     "MINUS": "-",
 }
-"""What people call the terminals of the grammar. A keyword is called by its name."""
+"""Terminal of the grammar → its name for people. A keyword is called by its name."""
 
 _DEEPER = re.compile(r"[-+*/%(),]|\b(?:and|or|AND|OR|COMPUTE|compute)\b")
 _QUOTED_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -100,7 +100,7 @@ def _check_depth(text: str) -> None:
 
 @dataclass(slots=True)
 class _Level:
-    """What stands between two parentheses."""
+    """The text between two parentheses."""
 
     operators: int = 0
     inside: int = 0

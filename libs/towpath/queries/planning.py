@@ -42,7 +42,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """What is computed of events, what is kept of panes, and what answers are made of."""
+    """Values of events, numbers kept of panes, and the program that makes answers of these."""
 
     program: Program
     where: str | None

@@ -1,4 +1,4 @@
-"""What Spark's workers need to know of queries: plain objects, because they know no contracts."""
+"""The queries as Spark's workers know them: plain objects, because workers know no contracts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from towpath.queries.tree import Argument, Condition, Expression, Options, TimeW
 
 
 class Part(StrEnum):
-    """What is kept of the values in a pane."""
+    """A number, or a list, that is kept of the values in a pane."""
 
     COUNT = "count"
     SUM = "sum"
@@ -36,7 +36,7 @@ PARTS: Mapping[str, tuple[Part, ...]] = {
     "RUNNING_MAX": (Part.MAX,),
     "RUNNING_SDEV": (Part.SUM, Part.SDEV),
 }
-"""What functions need beside the count, at the edge of a pane. All others need the values themselves."""
+"""Function → its needs beside the count, at the edge of a pane. All others need the values themselves."""
 
 
 def is_of_panes(use: Use, every: Window | None) -> bool:
@@ -69,7 +69,7 @@ class QueryProgram:
     by: tuple[KeyColumn, ...]
     options: Options
     columns: Mapping[Argument, str]
-    """What the columns of an argument are called, less the part."""
+    """Argument → the name of its columns, less the part."""
 
     @property
     def uses(self) -> tuple[Use, ...]:

@@ -1,6 +1,6 @@
 """Say slowly what all answers are: docs/query-language.md, "Meaning", sentence by sentence.
 
-This is what other evaluations are compared with. It keeps all events and computes each answer anew.
+This is what other evaluations are compared with. It computes each answer from all events.
 It knows the tree and the meaning of a text, and nothing of how queries are run.
 """
 
@@ -50,7 +50,7 @@ Key = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Event:
-    """What a device or a job published."""
+    """An event as a device or a job published it."""
 
     site: str
     topic: str
@@ -282,7 +282,7 @@ def _use(use: Use, query: Query, moment: int, visible: Sequence[_Seen]) -> Any:
 
 
 def _values(use: Use, one: _Seen) -> tuple[Any, ...] | None:
-    """What a function finds in an event: a value for each argument, or nothing."""
+    """The values of a function's arguments in an event; None if it lacks one."""
     values = tuple(_found(argument, one) for argument in use.arguments)
     return None if any(value is None for value in values) else values
 

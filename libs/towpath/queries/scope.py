@@ -1,4 +1,4 @@
-"""What the names of a query text may mean, and the types that the fields of events show."""
+"""The names of a query text with their meanings, and the types that the fields of events show."""
 
 from __future__ import annotations
 

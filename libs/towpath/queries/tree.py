@@ -104,7 +104,7 @@ VALUE = "VALUE"
 
 @dataclass(frozen=True)
 class Argument:
-    """What a function sees of each event: one number or text, or nothing."""
+    """The one number or text that a function sees of each event, if there is one."""
 
     streams: tuple[str, ...]
     """Names of sources. None if the events are the answers of `insight`."""
@@ -170,7 +170,7 @@ Condition = Comparison | Membership | Both | Either
 
 @dataclass(frozen=True)
 class Grouping:
-    """What answers are for each value of: a field, or the square of a map that two fields name."""
+    """A field whose values have answers of their own, or the square of a map that two fields name."""
 
     fields: tuple[str, ...]
     """One field; latitude and longitude for a square."""
@@ -192,7 +192,7 @@ class Algorithm(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """What stands behind `WITH`."""
+    """The options behind `WITH`."""
 
     sample: float | None = None
     """Share of the events that is used."""

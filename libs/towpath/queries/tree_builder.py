@@ -309,7 +309,7 @@ def _check_call(
 
 
 def _usage(function: Function) -> str:
-    """How a function is written."""
+    """An example of how a function is written."""
     brackets = f"[{', '.join(one.name for one in function.parameters)}]" if function.parameters else ""
     values = ["metric"] if function.arguments == 1 else ["metric", "metric"]
     window = ["10 SECONDS"] if function.form is Form.WINDOWED else []

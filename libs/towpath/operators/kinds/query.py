@@ -46,7 +46,7 @@ def reads(operator: Query) -> dict[str, FieldType]:
 
 
 def writes(operator: Query) -> Schema:
-    """What answers have. The value may be a number or a list."""
+    """The fields of answers. A value may be a number or a list."""
     by = {key.name: FieldType(key.type) for query in plan_of(operator).program.queries for key in query.by}
     return {"query": FieldType.STRING, "value": None, **by}
 

@@ -39,7 +39,7 @@ class Moment:
 
 @dataclass
 class Progress:
-    """What a query remembers of a key beside its history."""
+    """The memory that a query has of a key beside its history."""
 
     events: int = 0
     """Of `EVERY n EVENTS`: events so far."""

@@ -162,7 +162,7 @@ class Group:
 
 
 def _definition(query: QueryProgram) -> str:
-    """What a query asks, whatever its name."""
+    """The question of a query, whatever its name."""
     return repr((query.expression, query.when, query.every, query.by, query.options))
 
 
@@ -176,7 +176,7 @@ def _step(query: QueryProgram) -> int:
 
 
 def _of_answer(argument: Argument, answer: Any) -> Any:
-    """What an argument is of an answer; None if it has no value."""
+    """The value of an argument in an answer; None if it has none."""
 
     def lookup(field: Expression) -> Any:
         assert isinstance(field, Metric)

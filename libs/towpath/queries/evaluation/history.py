@@ -1,4 +1,4 @@
-"""What is remembered of one key: its panes, and the values that some functions need one by one."""
+"""The past of one key: its panes, and the values that some functions need one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Origin = tuple[int, int]
 
 @dataclass(frozen=True)
 class Pane:
-    """What a job kept of the events of a pane, for one value of its keys."""
+    """The numbers that a job kept of the events of a pane, for one value of its keys."""
 
     end: int
     """Microseconds since 1970; events of the pane are earlier."""
