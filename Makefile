@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-edge demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-edge demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -65,6 +65,10 @@ bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of 
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways, one by one and at once (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans $(SCALE)
+
+bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
+	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)
+	@$(PYTHON) tests/bench/outliers.py $(SCALE)
 
 drill: setup ## Every step of three strategies meets every fault, hours long; report in drill/report.json (SAMPLE=, SEED=).
 	@.venv/bin/towpath drill $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),0) --json drill/report.json

@@ -36,6 +36,7 @@ import jvm
 import observation
 import page_drawing
 import plans
+import queries
 import state
 import updown
 import windowed
@@ -50,6 +51,7 @@ BENCHMARKS = {
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
         edge,
         plans,
+        queries,
         observation,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )

@@ -51,8 +51,10 @@ class SharedPlan:
     """Column of events → Spark SQL over their fields: time, keys, and values of arguments."""
     keys: tuple[str, ...]
     """Columns of events that panes are grouped by."""
+    arguments: Mapping[str, Argument]
+    """Column of events → the argument whose values it has."""
     types: Mapping[str, FieldType]
-    """Column of events with values of an argument → their type."""
+    """Column of events → the type of an argument's values."""
     kept: tuple[Kept, ...]
     delay_micros: int
     """Time behind the newest event within which a late one still counts."""
@@ -69,7 +71,7 @@ def shared_plan(
     inputs the plan is that of a job that reads panes.
     """
     select = {AT: _time_sql(asked, inputs)}
-    types: dict[str, FieldType] = {}
+    arguments: dict[str, Argument] = {}
     served: dict[Kept, list[str]] = {}
     programs: list[QueryProgram] = []
     for query in asked.queries:
@@ -81,7 +83,7 @@ def shared_plan(
             if each.insight is None:
                 streams = streams_sql([asked.sources[name] for name in each.streams], inputs)
                 select[column] = argument_sql(each, streams, query.options.sample)
-                types[column] = _type(each, asked)
+                arguments[column] = each
         if any(each.insight is None for each in query.arguments):
             for key, grouping in zip(by, query.by, strict=True):
                 # A square that another query has made may be named here.
@@ -98,7 +100,8 @@ def shared_plan(
         streams_sql(used, inputs) if filtered else None,
         {name: select[name] for name in sorted(select)},
         tuple(sorted({key.column for program in programs for key in program.by})),
-        types,
+        arguments,
+        {column: _type(argument, asked) for column, argument in arguments.items()},
         tuple(sorted(served, key=lambda kept: kept.name)),
         max(source.delay_micros for source in used),
         {kept: tuple(names) for kept, names in served.items()},

@@ -7,10 +7,11 @@ from typing import Any
 from rich.tree import Tree
 
 from towpath.cli.output import print_json, print_rich, print_table
-from towpath.queries.compilation import Compiled, SitePlan
-from towpath.queries.planning import Kept, SharedPlan
+from towpath.queries.compilation import Compiled
+from towpath.queries.planning import SharedPlan
 from towpath.queries.program import QueryProgram
 from towpath.queries.tree import TimeWindow, Window
+from towpath.queries.wording import argument_text
 
 ENVELOPE_BYTES, PART_BYTES, KEY_BYTES, VALUE_BYTES = 290, 36, 32, 62
 """JSON of a pane: what each has, a number, a key, and one value of a series."""
@@ -44,11 +45,13 @@ def print_plan(found: Compiled, *, as_json: bool) -> None:
         where = (
             "the same job"
             if len(found.sites) == 1
-            else f"about {_link_bytes(at.plan):,.0f} bytes per key and second"
+            else f"about {_link_bytes(at.plan):,.0f} bytes per key and hour"
         )
         branch = tree.add(f"[bold]{at.site}[/]: panes of {_seconds(at.plan.program.pane_micros)} ({where})")
         for kept, names in at.plan.served.items():
-            branch.add(f"{kept.part} of {_argument(found, at, kept)} → {', '.join(names)}")
+            branch.add(
+                f"{kept.part} of {argument_text(at.plan.arguments[kept.argument])} → {', '.join(names)}"
+            )
         branch.add(f"topics: {', '.join(at.topics)}")
     print_rich(tree)
 
@@ -72,9 +75,13 @@ def _plan(found: Compiled) -> dict[str, Any]:
                 "site": at.site,
                 "topics": at.topics,
                 "pane_s": at.plan.program.pane_micros / 1e6,
-                "bytes_per_key_and_second": 0 if len(found.sites) == 1 else round(_link_bytes(at.plan)),
+                "bytes_per_key_and_hour": 0 if len(found.sites) == 1 else round(_link_bytes(at.plan)),
                 "parts": [
-                    {"part": str(kept.part), "of": _argument(found, at, kept), "serves": names}
+                    {
+                        "part": str(kept.part),
+                        "of": argument_text(at.plan.arguments[kept.argument]),
+                        "serves": names,
+                    }
                     for kept, names in at.plan.served.items()
                 ],
             }
@@ -90,17 +97,12 @@ def _reads(found: Compiled, query: QueryProgram) -> list[str]:
     return [*dict.fromkeys(names)]
 
 
-def _argument(found: Compiled, at: SitePlan, kept: Kept) -> str:
-    sql = at.plan.select[kept.argument]
-    return " ".join(sql.removeprefix("case when ").removesuffix(" end").split())
-
-
 def _link_bytes(plan: SharedPlan) -> float:
-    """Expected bytes in a second for each key that has events all the time."""
+    """Expected bytes in an hour for each key that has events all the time."""
     pane = ENVELOPE_BYTES + KEY_BYTES * len(plan.keys)
     for kept in plan.kept:
         pane += PART_BYTES if kept.part != "series" else VALUE_BYTES
-    return pane / (plan.program.pane_micros / 1e6)
+    return pane * 3_600e6 / plan.program.pane_micros
 
 
 def _by(query: QueryProgram) -> str:

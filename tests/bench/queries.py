@@ -1,0 +1,161 @@
+"""Queries: what it costs to plan them, what they share, what a sample saves, and how soon they answer.
+
+CPU time is that of the site's engine, agent and server, for each 1,000 events of the stream. So it does not
+matter how far jobs fall behind that share the cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmark import EDGE, Benchmark, Say, Scale
+from compositions_usage import KINDS, usage_of
+from figures import Case, Measured, Target, Value, rounded
+from load_process import load
+from measured_mesh import ATTEMPT_S, COMMAND_S, MeasuredMesh, until
+from reports import TOPIC
+
+from towpath.contracts.data_plane import output_stream
+from towpath.contracts.pipeline import PipelineJob
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline
+from towpath.queries.checking import check
+from towpath.queries.compilation import Asked, compiled
+from towpath.queries.parsing import parse
+from towpath.queries.planning import shared_plan
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from running.query_texts import query_text
+
+TEXTS = 1_000
+RATE = 5_000.0
+SENSORS = 20
+WARM_S, MEASURED_S, FIRST_S = 20.0, 40.0, 120.0
+CPU = "CPU ms per 1,000 events"
+PLANNED = "CPU s for 1,000"
+RATIO = "ratio"
+
+STREAM = f'r = STREAM FROM topic(topic="{TOPIC}", time="at", delay="2 SECONDS", value="value");\n'
+SIMPLE = "energy_10min = COMPUTE AVG(r, 10 MINUTES) EVERY 5 SECONDS;\n"
+SECOND = "energy_plus_100_10min = COMPUTE AVG(r, 10 MINUTES) + 100 EVERY 5 SECONDS;\n"
+SAMPLED = "energy_10min = COMPUTE AVG(r, 10 MINUTES) EVERY 5 SECONDS WITH SAMPLE 0.2;\n"
+
+
+def twenty() -> list[str]:
+    """Return 20 different queries over one stream."""
+    by = ["", " BY sensor"]
+    functions = [
+        "AVG(r, 60 SECONDS)",
+        "MAX(r, 5 MINUTES)",
+        "SUM(r, 30 SECONDS)",
+        "COUNT(r WHEN > 20, 60 SECONDS)",
+    ]
+    functions += ["MIN(r, 60 SECONDS)", "SDEV(r, 60 SECONDS)", "MAX(r, 20 SECONDS) - MIN(r, 20 SECONDS)"]
+    functions += ["100 * COUNT(r WHEN > 25, 60 SECONDS) / COUNT(r, 60 SECONDS)"]
+    functions += ["AVG(ABS(value - 20), 60 SECONDS)", "RUNNING_MEAN(r)"]
+    made = [f"COMPUTE {function} EVERY 10 SECONDS{each};\n" for function in functions for each in by]
+    return [f"q{number} = {query}" for number, query in enumerate(made, 1)]
+
+
+async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """Plan many texts, then run queries over one stream in different ways."""
+    assert mesh is not None
+    warm_s, seconds = (8.0, 10.0) if scale is Scale.QUICK else (WARM_S, MEASURED_S)
+    measured.notes.append(f"{RATE:,.0f} reports/s of {SENSORS} sensors, CPU time over {seconds:.0f} s")
+    say("plan 1,000 texts")
+    measured.cases.append(_planned())
+    say("twenty queries as one text")
+    together = await _cost(mesh, ["".join(twenty())], warm_s, seconds)
+    say("twenty queries as twenty texts")
+    apart = await _cost(mesh, twenty(), warm_s, seconds)
+    _compared(measured, "20 queries in one text", together, "in 20 texts", apart, Target(at_most=0.2))
+    say("one query, and a second one upon it")
+    one = await _cost(mesh, [SIMPLE], warm_s, seconds)
+    both = await _cost(mesh, [SIMPLE + SECOND], warm_s, seconds)
+    _compared(measured, "two queries of one average", both, "the first alone", one, Target(at_most=1.05))
+    say("a sample")
+    sampled = await _cost(mesh, [SAMPLED], warm_s, seconds)
+    _compared(measured, "the average of a sample of 0.2", sampled, "of all", one, Target(at_most=0.4))
+
+
+def _planned() -> Case:
+    texts = [query_text(seed, 1) for seed in range(TEXTS)]
+    begun = time.process_time()
+    for text in texts:
+        asked = check(parse(text))
+        shared_plan(asked, dict.fromkeys(asked.sources, (0,)), [EDGE.name])
+    figures: dict[str, Value] = {PLANNED: rounded(time.process_time() - begun)}
+    return Case("parse, check and plan", figures, {PLANNED: Target(at_most=2.0)})
+
+
+def _compared(
+    measured: Measured,
+    name: str,
+    figures: dict[str, Value],
+    other_name: str,
+    others: dict[str, Value],
+    target: Target,
+) -> None:
+    mine, theirs = figures[CPU], others[CPU]
+    assert isinstance(mine, float | int)
+    assert isinstance(theirs, float | int)
+    measured.cases.append(Case(other_name, others))
+    measured.cases.append(Case(name, {**figures, RATIO: rounded(mine / theirs)}, {RATIO: target}))
+
+
+async def _cost(mesh: MeasuredMesh, texts: Sequence[str], warm_s: float, seconds: float) -> dict[str, Value]:
+    jobs: list[PipelineJob] = []
+    async with load(mesh.load_spec(EDGE.name, rate=RATE, sensors=SENSORS)) as sending:
+        first: list[float] = []
+        for text in texts:
+            name = mesh.fresh_name("queries")
+            made = compiled(Asked(name, EDGE.name, STREAM + text, {}, [EDGE.name]))
+            begun = time.monotonic()
+            command = ApplyPipeline(spec=made.pipeline)
+            await mesh.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
+            jobs += made.pipeline.jobs
+            if len(texts) == 1:
+
+                async def answered(name: str = name) -> bool:
+                    return (await mesh.stored(EDGE.name, output_stream(name)))[0] > 0
+
+                await until(answered, FIRST_S, f"the first answer of {name}")
+                first.append(time.monotonic() - begun)
+        await asyncio.sleep(warm_s)
+        before, used = await _events(mesh, jobs), await usage_of(mesh, EDGE.name)
+        await asyncio.sleep(seconds)
+        after, usage = await _events(mesh, jobs), await usage_of(mesh, EDGE.name)
+        await sending.stop()
+    for job in jobs:
+        await mesh.bus.request(
+            DeletePipeline(pipeline=job.name, now=True, purge=True), deadline_s=COMMAND_S, attempt_s=ATTEMPT_S
+        )
+    spent = sum(usage[kind].cpu_s - used[kind].cpu_s for kind in KINDS)
+    events = (after - before) / len(jobs)
+    figures: dict[str, Value] = {
+        CPU: rounded(1e6 * spent / max(events, 1)),
+        "events/s": rounded(events / seconds),
+    }
+    return {**figures, "first answer, s": rounded(first[0])} if first else figures
+
+
+async def _events(mesh: MeasuredMesh, jobs: Sequence[PipelineJob]) -> int:
+    """Return the events that all jobs have read, together."""
+    read = 0
+    for job in jobs:
+        status = await mesh.status(job.job_spec())
+        read += 0 if status is None else status.events
+    return read
+
+
+BENCHMARK = Benchmark(
+    name="queries",
+    title="Queries: planning, sharing, sampling, and the first answer",
+    sites=(EDGE,),
+    measure=measure,
+    on_request=True,
+)
