@@ -1,0 +1,95 @@
+"""What queries share: panes, numbers of panes, groups of keys."""
+
+from __future__ import annotations
+
+from towpath.contracts.operators import Chain, Window
+from towpath.queries.checking import check
+from towpath.queries.compilation import Asked, compiled, query_text_of
+from towpath.queries.parsing import parse
+from towpath.queries.planning import SharedPlan, shared_plan
+from towpath.queries.program import Part
+from towpath.queries.sharing import shared_keys
+
+STREAM = 's = STREAM FROM topic(topic="site/a", value="v")\n'
+
+
+def plan(text: str) -> SharedPlan:
+    return shared_plan(check(parse(STREAM + text)), {"s": (0,)}, ["jfk"])
+
+
+def parts(text: str) -> list[Part]:
+    return sorted(kept.part for kept in plan(text).kept)
+
+
+def test_panes_when_windows_differ_then_are_the_longest_at_whose_edges_all_lie() -> None:
+    assert (
+        plan("a = COMPUTE AVG(s, 60 s) EVERY 10 s  b = COMPUTE AVG(s, 5 m) EVERY 10 s").program.pane_micros
+        == 10**7
+    )
+    assert plan("a = COMPUTE AVG(s, 60 s, 15 s) EVERY 20 s").program.pane_micros == 5 * 10**6
+    assert plan("a = COMPUTE MEDIAN(s, 7 s) EVERY 1 m").program.pane_micros == 60 * 10**6, (
+        "values need no edge"
+    )
+
+
+def test_numbers_when_functions_need_the_same_then_are_kept_once() -> None:
+    assert parts(
+        "a = COMPUTE AVG(s, 1 m) EVERY 1 m  b = COMPUTE SUM(s, 5 m) + COUNT(s, 1 m) EVERY 1 m BY k"
+    ) == [
+        Part.COUNT,
+        Part.SUM,
+    ]
+
+
+def test_second_query_when_it_computes_with_the_first_ones_average_then_needs_nothing_more() -> None:
+    first = "energy_10min = COMPUTE AVG(s, 10 MINUTES) EVERY 5 SECONDS\n"
+    second = "energy_plus_100_10min = COMPUTE AVG(s, 10 MINUTES) + 100 EVERY 5 SECONDS\n"
+
+    assert plan(first + second).kept == plan(first).kept
+    assert plan(first + second).select == plan(first).select
+
+
+def test_numbers_when_a_query_has_a_sample_then_are_its_own() -> None:
+    assert parts("a = COMPUTE SUM(s, 1 m) EVERY 1 m  b = COMPUTE SUM(s, 1 m) EVERY 1 m WITH SAMPLE 0.2") == [
+        Part.COUNT,
+        Part.COUNT,
+        Part.SUM,
+        Part.SUM,
+    ]
+
+
+def test_programs_when_keys_differ_then_are_apart_unless_one_reads_the_other() -> None:
+    apart = plan("a = COMPUTE AVG(s, 1 m) EVERY 1 m BY k  b = COMPUTE AVG(s, 1 m) EVERY 1 m BY g")
+    reading = plan("a = COMPUTE AVG(s, 1 m) EVERY 1 m BY k  b = COMPUTE MAX(a, 5 m) EVERY 1 m")
+
+    assert [len(one.keys) for one in shared_keys(apart.program)] == [1, 1]
+    assert [(one.keys, len(one.program.queries)) for one in shared_keys(reading.program)] == [((), 2)]
+
+
+def test_programs_when_another_query_comes_then_keep_their_names() -> None:
+    before = plan("a = COMPUTE AVG(s, 1 m) EVERY 1 m BY k")
+    after = plan("a = COMPUTE AVG(s, 1 m) EVERY 1 m BY k  b = COMPUTE AVG(s, 1 m) EVERY 1 m BY a0")
+
+    (name,) = (one.name for one in shared_keys(before.program))
+    assert name in [one.name for one in shared_keys(after.program)]
+
+
+def test_jobs_when_all_events_are_at_one_site_then_are_one_chain_there() -> None:
+    text = STREAM.replace('value="v"', 'value="v", sites="jfk", k="a%"') + "q = COMPUTE AVG(s, 1 m) EVERY 1 m"
+    (job,) = compiled(Asked("q", "cloud", text, {}, ["jfk", "cloud"])).pipeline.jobs
+
+    assert (job.site, job.output_site, job.output.topic) == ("jfk", "cloud", "queries/q")
+    assert isinstance(job.operator, Chain)
+    assert job.operator.step_names == ["choosing", "values", "panes", "answers"]
+
+
+def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_site_answers() -> None:
+    text = STREAM.replace('value="v"', 'value="v", sites="*"') + "q = COMPUTE AVG(s, 1 m) EVERY 1 m BY site"
+    made = compiled(Asked("q", "cloud", text, {}, ["jfk", "lga"]))
+
+    jfk, lga, answers = made.pipeline.jobs
+    assert [job.site for job in (jfk, lga, answers)] == ["jfk", "lga", "cloud"]
+    assert isinstance(jfk.operator, Chain)
+    assert isinstance(jfk.operator.steps[-1], Window)
+    assert [each.name for each in answers.inputs] == ["jfk/queries/q/panes", "lga/queries/q/panes"]
+    assert query_text_of(made.pipeline) == text
