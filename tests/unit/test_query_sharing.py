@@ -93,3 +93,14 @@ def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_s
     assert isinstance(jfk.operator.steps[-1], Window)
     assert [each.name for each in answers.inputs] == ["jfk/queries/q/panes", "lga/queries/q/panes"]
     assert query_text_of(made.pipeline) == text
+
+
+def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest() -> None:
+    asked = "a = COMPUTE AVG(s, 1 m) EVERY 1 m WITH SAMPLE 0.2  b = COMPUTE AVG(s, 1 m) EVERY 1 m"
+
+    def sample(text: str) -> float | None:
+        (job,) = compiled(Asked("q", "jfk", STREAM + text, {}, ["jfk"])).pipeline.jobs
+        return job.inputs[0].sample
+
+    assert sample(asked) is None
+    assert sample(f"{asked} WITH SAMPLE 0.5") == 0.5

@@ -41,6 +41,9 @@ class Input(Model):
     format: EventFormat | None = None
     """Form in which devices write the events; null: one JSON object each. An update may change this while the
     job runs."""
+    sample: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the events that is read, chosen by their serial numbers. An update may change this while the
+    job runs."""
 
     @field_validator("identity")
     @classmethod
@@ -198,7 +201,8 @@ class ResolvedInput(Model):
     """As in `Input`; 0 without an identity."""
     on_loss: Literal["stop", "report"] = "stop"
     format: EventFormat | None = None
-    """Both as in `Input`."""
+    sample: float | None = None
+    """All three as in `Input`."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

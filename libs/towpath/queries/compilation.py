@@ -113,7 +113,7 @@ def _whole_job(asked: Asked, meaning: QuerySet, at: SitePlan) -> PipelineJob:
     return PipelineJob(
         name=asked.name,
         site=at.site,
-        inputs=[Input(site=at.site, topic=topic, start="latest") for topic in at.topics],
+        inputs=_inputs(at),
         output=Output(site=asked.site, topic=asked.topic),
         operator=Chain(steps=[*pane_steps(at.plan, meaning), _answers(asked, "answers")]),
         trigger_s=asked.trigger_s,
@@ -126,7 +126,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         PipelineJob(
             name=f"{asked.name}-{at.site}",
             site=at.site,
-            inputs=[Input(site=at.site, topic=topic, start="latest") for topic in at.topics],
+            inputs=_inputs(at),
             output=Output(topic=f"{asked.topic}/panes"),
             operator=Chain(steps=pane_steps(at.plan, meaning)),
             trigger_s=asked.trigger_s,
@@ -142,6 +142,19 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         trigger_s=asked.trigger_s,
     )
     return [*panes, answers]
+
+
+def _inputs(at: SitePlan) -> list[Input]:
+    """Return the topics of a site. If all queries are content with a sample, no more is read."""
+    sample = max(
+        query.options.sample or 1.0
+        for query in at.plan.program.queries
+        if any(argument.insight is None for argument in query.columns)
+    )
+    return [
+        Input(site=at.site, topic=topic, start="latest", sample=sample if sample < 1 else None)
+        for topic in at.topics
+    ]
 
 
 def _answers(asked: Asked, name: str | None) -> Query:

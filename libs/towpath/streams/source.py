@@ -31,6 +31,7 @@ from towpath.streams.pacing import Pace, pace_of
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.reading import Reading
 from towpath.streams.repeats import Repeats, repeats_of
+from towpath.streams.sampling import is_sampled
 from towpath.streams.stream_view import StreamView
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class StreamSource(DataSource):
 
     Options of streams:
 
+    - `sample`: only this share of the events, see `sampling`
     - `on_loss` (`report`): events that are no longer kept are passed over, and named as one rejected event
     - `after_serial`: a new query begins after it; default: at the oldest message kept
     - `max_events`: bound of a micro-batch
@@ -134,6 +136,7 @@ class EventReader:
         self.reading = Reading.of(options)
         self.identity: list[str] = [*filter(None, options.get("identity", "").split(","))]
         self.repeats_within = int(options.get("repeats_within") or 0)
+        self.sample = float(options.get("sample") or 1)
         self.passes_over_losses = False
         # Another run may find another stream of that name, so it remembers nothing of this one.
         self.run = uuid.uuid4().hex
@@ -170,10 +173,7 @@ class EventReader:
                 raise EventsLost(self.stream, after + 1, self._view().first - 1)
             for messages in reader_for(self.access).read(self.stream, after, numbers.through):
                 after = messages[-1].stream_sequence
-                kept = (
-                    messages if self.subject is None else [m for m in messages if m.subject == self.subject]
-                )
-                if kept:
+                if kept := self._chosen(messages):
                     yield kept
         except EventsLost as lost:
             if not self.passes_over_losses:
@@ -182,6 +182,14 @@ class EventReader:
             yield from self._stored(SerialRange(after, lost.first - 1))
             yield [gap]
             yield from self._stored(SerialRange(gap.stream_sequence, numbers.through))
+
+    def _chosen(self, messages: Sequence[Event]) -> Sequence[Event]:
+        """The messages of the topic, and of the sample."""
+        if self.subject is not None:
+            messages = [m for m in messages if m.subject == self.subject]
+        if self.sample < 1:
+            messages = [m for m in messages if is_sampled(m.stream_sequence, self.sample)]
+        return messages
 
     def _first_ones(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
         repeats = self._repeats()

@@ -91,6 +91,7 @@ def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[st
         "subject": resolved.subject or "",
         "identity": ",".join(resolved.identity),
         "repeats_within": str(resolved.repeats_within),
+        "sample": "" if resolved.sample is None else repr(resolved.sample),
         "cores": str(settings.cores),
     }
 

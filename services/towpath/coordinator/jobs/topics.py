@@ -185,6 +185,7 @@ def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: 
         repeats_within=wanted.repeats_within if wanted.identity else 0,
         on_loss=wanted.on_loss,
         format=wanted.format,
+        sample=wanted.sample,
     )
 
 
