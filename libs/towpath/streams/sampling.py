@@ -1,4 +1,4 @@
-"""Choose a sample of events by their serial numbers: the same ones for every reader, and after every restart."""
+"""Choose a sample of events by their serial numbers: the same ones for every reader, after every restart."""
 
 from __future__ import annotations
 
