@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from towpath.contracts.operators import Operator
+from towpath.contracts.operators import Operator, Query
+from towpath.operators.kinds.query import plan_of
 
 FIELDS = {"carrier": "string", "delay": "double", "departed_at": "timestamp"}
 AGGREGATES = {
@@ -66,6 +67,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             },
         ]
     },
+    "query": {
+        "text": 's = STREAM FROM topic(topic="site/a") q = COMPUTE SUM(delay, 2 m) EVERY 1 m BY carrier',
+    },
     "python": {
         "fields": FIELDS,
         "entry": "own_code:run",
@@ -74,9 +78,24 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 """Kind → what stands in the description of a job beside `kind`."""
 
+
+def _panes() -> list[dict[str, Any]]:
+    """The fields that the example of `query` reads."""
+    shared = plan_of(Query(**EXAMPLES["query"]))
+    numbers = {"count": 1, "sum": 2.5}
+    return [
+        {
+            "window_end": f"2026-01-01T00:0{n}:00Z",
+            **dict.fromkeys(shared.keys, f"={carrier}"),
+            **{kept.name: numbers[kept.part] for kept in shared.kept},
+        }
+        for n, carrier in enumerate(["AA", "UA", "AA", "B6"])
+    ]
+
+
 EVENTS: list[dict[str, Any]] = [
-    {"carrier": carrier, "delay": 4.0 * n - 6, "departed_at": f"2026-01-01T00:0{n}:30Z"}
-    for n, carrier in enumerate(["AA", "UA", "AA", "B6"])
+    {"carrier": carrier, "delay": 4.0 * n - 6, "departed_at": f"2026-01-01T00:0{n}:30Z", **pane}
+    for n, (carrier, pane) in enumerate(zip(["AA", "UA", "AA", "B6"], _panes(), strict=True))
 ]
 
 

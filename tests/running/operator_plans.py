@@ -49,6 +49,7 @@ NODES: dict[str, list[str]] = {
     "predict": ["Project", "FlatMapGroupsInPandas", *READ],
     "processing_window": [*READ, "Project"],
     "python": READ,
+    "query": [],
     "window": ["Project", "Aggregate", *READ],
 }
 """Kind of operator → the nodes of its example's plan. Spark plans all of them again for a micro-batch."""

@@ -8,6 +8,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from towpath.streams.reading import SERIAL
+
 
 def named(column: str) -> Column:
     """A column whose name has a space in it."""
@@ -30,3 +32,12 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
 def first_line(error: Exception) -> str:
     """The message of a Spark exception, without the plan and stack that follow."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def is_new(time: Column) -> Column:
+    """True for rows that count, behind a watermark on `time`.
+
+    Rows with negative serial numbers count only for their times: the source recalls them after a start. The
+    condition names the time, because Spark would otherwise evaluate it before the watermark has seen them.
+    """
+    return F.col(SERIAL) + F.coalesce(F.unix_micros(time) * 0, F.lit(0)) > 0

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from towpath.contracts.fields import FieldType
-from towpath.operators.columns import all_of, named, union
+from towpath.operators.columns import all_of, is_new, named, union
 from towpath.operators.job_events import JobEvents
 from towpath.operators.results import carried_name, results_of
 from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, STORED, PaneGroups
@@ -63,7 +63,8 @@ def _watermarked(panes: DataFrame) -> DataFrame:
     if closed in panes.columns:
         return panes.withColumn(_WATERMARKED, F.window_time(named(closed)))
     time = F.col("window_end") - F.expr("interval 1 microsecond")
-    return panes.withColumn(_WATERMARKED, time).withWatermark(f"`{_WATERMARKED}`", "0 seconds")
+    timed = panes.withColumn(_WATERMARKED, time).withWatermark(f"`{_WATERMARKED}`", "0 seconds")
+    return timed.where(is_new(named(_WATERMARKED)))
 
 
 def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str, FieldType]) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Window, WindowShape
 from towpath.operators.aggregates import TIME, check_aggregates
-from towpath.operators.columns import named, union
+from towpath.operators.columns import is_new, named, union
 from towpath.operators.grouping import key_of, partials, prepared, values_of
 from towpath.operators.results import results_of
 from towpath.streams.reading import SERIAL, STORED_AT
@@ -22,11 +22,8 @@ def windows_of(typed: list[DataFrame], operator: Window) -> DataFrame:
     check_window(operator)
     # One watermark per input: Spark takes the least, so a slow input holds the windows open.
     timed = union([_timed(rows, operator) for rows in typed])
-    # Rows with negative serial numbers count only for their times: the source recalls them after a start. The
-    # condition names the time, because Spark would otherwise evaluate it before the watermark has seen them.
-    is_new = F.col(SERIAL) + F.coalesce(F.unix_micros(named(TIME)) * 0, F.lit(0)) > 0
     grouped = (
-        timed.where(is_new)
+        timed.where(is_new(named(TIME)))
         .groupBy(_window(operator).alias(_WINDOW), *_keys(operator))
         .agg(
             # The same for any number of inputs, because state outlives a change of the inputs.

@@ -48,7 +48,8 @@ def reads(operator: Query) -> dict[str, FieldType]:
 def writes(operator: Query) -> Schema:
     """The fields of answers. A value may be a number or a list."""
     by = {key.name: FieldType(key.type) for query in plan_of(operator).program.queries for key in query.by}
-    return {"query": FieldType.STRING, "value": None, **by}
+    bounds = dict.fromkeys(("window_start", "window_end"), FieldType.TIMESTAMP)
+    return {"query": FieldType.STRING, "value": None, **by, **bounds}
 
 
 def state(operator: Query) -> dict[str, Any]:
@@ -56,4 +57,14 @@ def state(operator: Query) -> dict[str, Any]:
     return {"kind": operator.kind}
 
 
-QUERY = register(OperatorKind(model=Query, compile=compile_query, reads=reads, writes=writes, state=state))
+QUERY = register(
+    OperatorKind(
+        model=Query,
+        compile=compile_query,
+        reads=reads,
+        writes=writes,
+        rejects=lambda operator: True,
+        state=state,
+        watermarked=lambda operator: True,
+    )
+)
