@@ -63,8 +63,8 @@ bench-edge: setup ## Measure an edge node alone at up to 14,000 reports/s, besid
 bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of faults on the link (SCALE="--backlog … --minutes …").
 	@$(PYTHON) tests/bench/uplink.py $(SCALE)
 
-bench-plan: setup ## Roll plans out on 50 to 200 gateways, one by one and at once (SCALE=--quick, or --full for 10 runs).
-	@$(PYTHON) tests/bench/run.py --only plans $(SCALE)
+bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters (SCALE=--quick, or --full for 10 runs).
+	@$(PYTHON) tests/bench/run.py --only plans --only plan-clusters $(SCALE)
 
 bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)

@@ -1,4 +1,4 @@
-"""Box plots of roll-outs by number of gateways."""
+"""Box plots of roll-outs by number of devices."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from migration_pictures import COLOURS, STYLE
 WIDTH = 0.3
 
 
-def draw_boxes(path: Path, title: str, by_count: Mapping[int, Mapping[str, Sequence[float]]]) -> None:
-    """Draw one group of boxes for each number of gateways, with a box for each way of asking."""
+def draw_boxes(
+    path: Path, title: str, by_count: Mapping[int, Mapping[str, Sequence[float]]], unit: str = "gateways"
+) -> None:
+    """Draw one group of boxes for each number of devices, with a box for each way of asking or measuring."""
     modes = [*next(iter(by_count.values()))]
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(8, 4))
@@ -32,7 +34,7 @@ def draw_boxes(path: Path, title: str, by_count: Mapping[int, Mapping[str, Seque
             for box in boxes["boxes"]:
                 box.set(facecolor=colour, alpha=0.6)
             axis.plot([], [], color=colour, linewidth=6, alpha=0.6, label=mode)
-        axis.set_xticks(range(len(by_count)), [f"{count} gateways" for count in by_count])
+        axis.set_xticks(range(len(by_count)), [f"{count} {unit}" for count in by_count])
         axis.set_ylim(bottom=0)
         axis.set_title(title, loc="left")
         axis.spines[["top", "right"]].set_visible(False)

@@ -25,6 +25,7 @@ from aiohttp import web
 from benchmark import Benchmark, Say, Scale
 from figures import Case, Measured, Target, Value, rounded
 from measured_mesh import ATTEMPT_S, COMMAND_S, POLL_S, MeasuredMesh
+from plain_broker import Broker
 from plan_pictures import draw_boxes
 
 from towpath.contracts.device_catalogue import DeviceCatalogue
@@ -172,7 +173,7 @@ async def ask(mesh: MeasuredMesh, command: Command[RolloutView]) -> RolloutView:
 
 
 async def rolled_out(
-    mesh: MeasuredMesh, plan: str, command: Command[RolloutView]
+    mesh: MeasuredMesh, plan: str, command: Command[RolloutView], within_s: float = COMMAND_S
 ) -> tuple[RolloutView, float]:
     """Send a command. Return the plan at the end of its version, and the seconds until then."""
     ended = asyncio.Event()
@@ -185,7 +186,7 @@ async def rolled_out(
     await mesh.bus.connection.flush()
     began = time.monotonic()
     await ask(mesh, command)
-    async with asyncio.timeout(COMMAND_S):
+    async with asyncio.timeout(within_s):
         await ended.wait()
     took = time.monotonic() - began
     return await ask(mesh, ShowPlan(plan=plan)), took
@@ -200,11 +201,11 @@ async def settled(mesh: MeasuredMesh, plan: str, condition: Callable[[RolloutVie
 
 
 @asynccontextmanager
-async def served(directory: Path) -> AsyncIterator[dict[str, Any]]:
-    """Serve the package over HTTP, and yield it as plans name it."""
+async def served(directory: Path, source: Path = PACKAGE) -> AsyncIterator[dict[str, Any]]:
+    """Serve a package over HTTP, and yield it as plans name it."""
     shelf = directory / "shelf"
     await asyncio.to_thread(shelf.mkdir)
-    manifest, path, digest = await asyncio.to_thread(pack, PACKAGE, shelf)
+    manifest, path, digest = await asyncio.to_thread(pack, source, shelf)
     application = web.Application()
     application.router.add_static("/", shelf)
     runner = web.AppRunner(application, access_log=None)
@@ -223,7 +224,7 @@ class Gateways:
     """Gateways in a process each, which end with this one."""
 
     def __init__(self, config: Path, directory: Path) -> None:
-        self._config, self._directory = config, directory
+        self._config, self.directory = config, directory
         self._processes: dict[int, asyncio.subprocess.Process] = {}
 
     async def start(self, *numbers: int) -> None:
@@ -259,14 +260,20 @@ class Gateways:
 
     def memory_mb(self) -> float:
         """Return the mean proportional memory of a gateway, without its applications."""
-        pids = [process.pid for process in self._processes.values() if process.returncode is None]
-        return fmean(psutil.Process(pid).memory_full_info().pss for pid in pids) / 1e6
+        return fmean(process.memory_full_info().pss for process in self._running()) / 1e6
+
+    def memory_with_applications_mb(self) -> float:
+        """Return the mean proportional memory of a gateway and all processes that it has started."""
+        found = [each for process in self._running() for each in (process, *process.children(recursive=True))]
+        return sum(process.memory_full_info().pss for process in found) / 1e6 / len(self._running())
 
     def left_behind(self) -> int:
         """Return how many packages, and processes of applications, gateways still have."""
-        records = len([*self._directory.glob("*/installed/*.json"), *self._directory.glob("*/packages/*")])
-        processes = [psutil.Process(p.pid) for p in self._processes.values() if p.returncode is None]
-        return records + sum(len(process.children()) for process in processes)
+        records = len([*self.directory.glob("*/installed/*.json"), *self.directory.glob("*/packages/*")])
+        return records + sum(len(process.children()) for process in self._running())
+
+    def _running(self) -> list[psutil.Process]:
+        return [psutil.Process(p.pid) for p in self._processes.values() if p.returncode is None]
 
 
 def batched(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
@@ -276,15 +283,29 @@ def batched(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 @asynccontextmanager
-async def running_gateways(mesh: MeasuredMesh, directory: Path, count: int) -> AsyncIterator[Gateways]:
-    """Run gateways `pi-001` and so on at the site, in empty directories."""
+async def running_gateways(
+    mesh: MeasuredMesh, directory: Path, count: int, device: str = "pi", sensors: Broker | None = None
+) -> AsyncIterator[Gateways]:
+    """Run gateways `pi-001` and so on at the site, in empty directories.
+
+    `sensors` is the broker of their own sensors, else it is the site's.
+    """
     access = mesh.state.site(SITE.name)
     assert access.gateway is not None
     place = directory / mesh.fresh_name("gateways")
     config, password = directory / "gateway.json", directory / "gateway.password"
     broker = {"host": access.mqtt_host, "port": access.mqtt_port, "user": access.gateway.user}
-    settings = {"device": "pi", "directory": str(place), "site": broker | {"password_file": str(password)}}
+    settings: dict[str, Any] = {
+        "device": device,
+        "directory": str(place),
+        "site": broker | {"password_file": str(password)},
+    }
     await asyncio.to_thread(password.write_text, access.gateway.password)
+    if sensors is not None:
+        own = directory / "sensors.password"
+        await asyncio.to_thread(own.write_text, sensors.password)
+        where = {"host": sensors.host, "port": sensors.port, "user": sensors.user}
+        settings["local"] = where | {"password_file": str(own)}
     await asyncio.to_thread(config.write_text, json.dumps(settings))
     gateways = Gateways(config, place)
     try:

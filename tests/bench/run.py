@@ -35,6 +35,7 @@ import judging
 import jvm
 import observation
 import page_drawing
+import plan_clusters
 import plans
 import queries
 import state
@@ -51,6 +52,7 @@ BENCHMARKS = {
         *(judging, ingest, cost, crowd, windowed, flow, general, state, updown, demonstration),
         edge,
         plans,
+        plan_clusters,
         queries,
         observation,
         *(emulated_link, page_drawing, commands, jvm, compare),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,10 +28,21 @@ GATEWAYS = ("pi-1", "pi-2", "pi-3", "pi-4", "pi-5")
 SERVER = "broker-1"
 SITES = dict.fromkeys((*GATEWAYS, SERVER), "jfk")
 ROLLOUT = Rollout(
-    waves=[0.3, 1.0], success=0.6, stop=StopCondition(share=0.35), at_once=3, timeout_s=5, ask_again_s=7
+    waves=[0.3, 1.0],
+    success=0.6,
+    stop=StopCondition(share=0.35),
+    at_once=3,
+    timeout_s=5,
+    ask_again_s=7,
+    step_limit_s=1.5,
 )
 WORDS = ("new package", "new arguments", "fewer devices", "back", "uninstall", "the same")
 """Commands that may come while another version is under way."""
+
+
+def clock() -> datetime:
+    """Return the simulated time."""
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
 
 
 class Killed(BaseException):
@@ -155,7 +167,7 @@ class World:
         given = [*commands]
         while True:
             self._dead = False
-            plan = PlanController("p", self.store, self.devices)
+            plan = PlanController("p", self.store, self.devices, clock=clock)
             try:
                 while given:
                     await self._give(plan, *given[0])

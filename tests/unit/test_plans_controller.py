@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -51,13 +52,20 @@ def site(*names: str) -> SimulatedDevices:
     return SimulatedDevices({name: SimulatedDevice() for name in names})
 
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def clock() -> datetime:
+    return BEGIN + timedelta(seconds=asyncio.get_running_loop().time())
+
+
 class Trial:
     """A plan, its devices and its store."""
 
     def __init__(self, devices: SimulatedDevices) -> None:
         self.devices = devices
         self.store = MemoryPlanStore()
-        self.plan = PlanController("p", self.store, devices)
+        self.plan = PlanController("p", self.store, devices, clock=clock)
         self._commands = 0
 
     async def apply(self, *operations: DeployableOperation, rollout: Rollout | None = None) -> RolloutView:
@@ -326,11 +334,49 @@ async def test_device_when_it_moves_then_it_is_asked_again_later_and_does_not_ho
     async with trial.running() as run:
         view = await trial.seen(lambda view: view.counts[DeviceState.RUNNING] == 40)
         (moving,) = (device for device in view.devices if device.state is not DeviceState.RUNNING)
-        assert (moving.device, moving.state) == ("pi-000", DeviceState.PENDING)
+        assert (moving.device, moving.state) == ("pi-000", DeviceState.DEFERRED)
         assert moving.note == "the device asks to be asked later"
         view = await run
 
     assert view.state is RolloutState.COMPLETED
+
+
+@in_simulated_time
+async def test_device_when_it_works_on_a_step_for_too_long_then_waves_go_on_and_it_catches_up() -> None:
+    trial = Trial(site(*GATEWAYS, "broker-1"))
+    slow = trial.devices.devices["pi-000"]
+    slow.slow = 1_000_000
+    begun = clock()
+    await trial.begin(broker(), average(GATEWAYS), rollout=Rollout(step_limit_s=300))
+
+    async with trial.running() as run:
+        view = await trial.seen(lambda view: view.counts[DeviceState.RUNNING] == 40)
+        (found,) = (device for device in view.devices if device.state is not DeviceState.RUNNING)
+        assert (found.device, found.state) == ("pi-000", DeviceState.DEFERRED)
+        assert found.note == "install of average takes longer than `step_limit_s`"
+        assert found.since is not None
+        assert 300 < (found.since - begun).total_seconds() < 310
+        slow.slow = 0
+        view = await run
+
+    assert (view.state, view.counts[DeviceState.RUNNING]) == (RolloutState.COMPLETED, 41)
+    assert trial.logs()["pi-000"] == ["packages/install"]
+
+
+@in_simulated_time
+async def test_version_when_a_device_is_deferred_then_the_next_one_does_not_wait_for_it() -> None:
+    trial = Trial(site(*GATEWAYS))
+    alone = average(GATEWAYS).model_copy(update={"after": []})
+    trial.devices.devices["pi-000"].slow = 1_000_000
+    await trial.begin(alone)
+
+    async with trial.running():
+        await trial.seen(lambda view: view.counts[DeviceState.DEFERRED] == 1)
+        changed = clock()
+        await trial.begin(alone.model_copy(update={"arguments": {"publish.rate": 10}}))
+        await trial.seen(lambda view: (view.version, view.counts[DeviceState.RUNNING]) == (2, 39))
+
+    assert (clock() - changed).total_seconds() < Rollout().step_limit_s
 
 
 @in_simulated_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ OPERATION = DeployableOperation(
     arguments={"publish.rate": 5},
     devices=["pi-1"],
 )
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNNING = Installed(operation="average", order=1, package=PACKAGE, arguments={"publish.rate": 5})
 
 
@@ -101,28 +102,51 @@ def test_request_when_a_step_is_sent_then_has_the_resources_of_the_thesis() -> N
     assert made[StepTask.CONFIGURE] == DeviceRequest("CONF-V1", "PUT", "configurations/average", properties)
 
 
+def heard(record: DeviceRecord, code: int, body: Any = None, at: datetime = NOON) -> DeviceRecord:
+    """Return the record after an answer that came 1 s after the request, where a step may take 60 s."""
+    assert record.pending is not None
+    asked_at = at - timedelta(seconds=1)
+    return answered(record, record.pending.request_id, DeviceAnswer(code=code, body=body), asked_at, at, 60)
+
+
 def test_answer_when_it_is_to_another_step_then_changes_nothing() -> None:
     record = pending()
 
-    assert answered(record, "another", DeviceAnswer(code=Code.OK)) is record
+    assert answered(record, "another", DeviceAnswer(code=Code.OK), NOON, NOON, 60) is record
 
 
-def test_answer_when_not_now_then_the_step_stays_pending() -> None:
+def test_answer_when_not_now_then_the_step_stays_pending_and_the_device_is_deferred() -> None:
     record = pending()
-    assert record.pending is not None
 
-    later = answered(record, record.pending.request_id, DeviceAnswer(code=Code.NOT_NOW))
+    later = heard(heard(record, Code.NOT_NOW), Code.NOT_NOW, at=NOON + timedelta(hours=1))
 
-    assert (later.pending, later.not_now) == (record.pending, True)
+    assert (later.pending, later.not_now, later.deferred_since) == (record.pending, True, NOON)
+
+
+def test_answer_when_work_goes_on_after_the_limit_then_the_device_is_deferred_until_it_has_an_outcome() -> (
+    None
+):
+    working = heard(pending(), Code.ACCEPTED)
+    just = heard(working, Code.ACCEPTED, at=NOON + timedelta(seconds=59))
+    over = heard(just, Code.ACCEPTED, at=NOON + timedelta(seconds=60))
+
+    assert (working.is_away, just.is_away, over.deferred_since) == (
+        False,
+        False,
+        NOON + timedelta(seconds=60),
+    )
+    assert not heard(over, Code.OK).is_away
+
+
+def test_answer_when_a_deferred_device_begins_then_its_time_begins_with_it() -> None:
+    begun = heard(heard(pending(), Code.NOT_NOW), Code.ACCEPTED, at=NOON + timedelta(hours=1))
+
+    assert (begun.is_away, begun.accepted_at) == (False, NOON + timedelta(minutes=59, seconds=59))
 
 
 @pytest.mark.parametrize("code", [Code.BAD_REQUEST, Code.NOT_FOUND, Code.CONFLICT, Code.FAILED])
 def test_answer_when_it_refuses_then_the_failure_says_what_and_why(code: int) -> None:
-    record = pending()
-    assert record.pending is not None
-
-    body = {"errors": [{"message": "disk full"}]}
-    failed = answered(record, record.pending.request_id, DeviceAnswer(code=code, body=body))
+    failed = heard(pending(), code, {"errors": [{"message": "disk full"}]})
 
     assert failed.failure is not None
     assert (failed.failure.task, failed.failure.code, failed.failure.message) == (
@@ -137,7 +161,7 @@ def test_answer_when_what_goes_is_not_there_then_it_counts_as_gone() -> None:
     (uninstall,) = steps(RUNNING, version())
     record = DeviceRecord(device="pi-1", site="jfk", applications={"average": RUNNING}, pending=uninstall)
 
-    after = answered(record, uninstall.request_id, DeviceAnswer(code=Code.NOT_FOUND))
+    after = heard(record, Code.NOT_FOUND)
 
     assert after.failure is None
     assert after.applications == {}

@@ -174,7 +174,12 @@ class Rollout(Model):
     timeout_s: float = Field(default=30.0, gt=0, le=3600)
     """Seconds to wait for a device's answer."""
     ask_again_s: float = Field(default=30.0, gt=0, le=86_400)
-    """Seconds until a device that answered "not now", or not at all, is asked again."""
+    """Seconds until a device that is offline or deferred is asked again."""
+    step_limit_s: float = Field(default=600.0, gt=0, le=86_400)
+    """Seconds that a device may work on one step. Then it is deferred: waves go on without it.
+
+    The device's answers are looked at, so it may be `timeout_s` later.
+    """
 
     @field_validator("waves", mode="after")
     @classmethod

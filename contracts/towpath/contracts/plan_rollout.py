@@ -20,9 +20,14 @@ class DeviceState(StrEnum):
     """State of a device with respect to the newest version of a plan."""
 
     PENDING = "pending"
-    """It has not begun: its wave has not, or it asked to be asked later, or others must come first."""
+    """It has not begun: its wave has not, or others must come first."""
     QUEUED_OFFLINE = "queued-offline"
     """It does not answer. It catches up when it comes."""
+    DEFERRED = "deferred"
+    """It asked to be asked later, or works on a step for longer than `step_limit_s`.
+
+    Waves go on without it. It catches up when it is ready.
+    """
     INSTALLING = "installing"
     """It has begun, and is not done."""
     RUNNING = "running"
@@ -87,8 +92,12 @@ class DeviceView(Model):
     """Number of its wave, from 1."""
     version: int | None = None
     """The version that it has completely, if it is the newest."""
+    wanted: dict[ApplicationName, OperationId] = {}
+    """Application that the newest version brings there → its operation."""
     applications: dict[ApplicationName, OperationId] = {}
     """Application that is installed → its operation."""
+    since: datetime | None = None
+    """When it was deferred, if it is."""
     note: str = ""
     """For people: the failure, or the reason for waiting."""
 

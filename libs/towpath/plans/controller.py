@@ -47,8 +47,8 @@ MOST_PAUSES = 64
 
 It is tried at all because the news that it has come may be lost."""
 
-OFFLINE_PART = 4
-"""One in so many requests under way may be to a device that is known to be offline: the others have room."""
+AWAY_PART = 4
+"""One in so many requests under way may be to a device that is known to be away: the others have room."""
 
 GRACE_S = 5.0
 """Time for which an answer may come after `timeout_s`, before it counts as none."""
@@ -293,15 +293,15 @@ class PlanController:
         """Send the next steps of as many devices as may be asked at a time. Each is saved first."""
         rollout = fleet.version.rollout
         busy = self._asking.keys() | self._resting.keys()
-        offline = sum(fleet.devices[device].offline for device in self._asking)
+        away = sum(fleet.devices[device].is_away for device in self._asking)
         for device, step in fleet.ready(busy):
             if len(self._asking) >= rollout.at_once:
                 break
             record = fleet.devices[device]
-            if record.offline:
-                if offline >= max(1, rollout.at_once // OFFLINE_PART):
+            if record.is_away:
+                if away >= max(1, rollout.at_once // AWAY_PART):
                     break
-                offline += 1
+                away += 1
             if record.pending is None:
                 await self._save(record.changed(pending=step, failure=None))
             self._asking[device] = self._started(self._ask(device, step, rollout), f"{step.task} on {device}")
@@ -316,6 +316,7 @@ class PlanController:
         """Send one step, and save the outcome."""
         answer: DeviceAnswer | None = None
         site = (await self._known()).devices[device].site
+        asked_at = self._clock()
         try:
             async with asyncio.timeout(rollout.timeout_s + GRACE_S):
                 answer = await self._devices.request(
@@ -331,14 +332,15 @@ class PlanController:
             record = (await self._known()).devices[device]
             if answer is None:
                 if not record.offline:
-                    await self._save(record.changed(offline=True))
+                    await self._save(record.changed(offline=True, accepted_at=None))
                 self._rest_longer(device, rollout)
             else:
                 self._pauses.pop(device, None)
-                changed = answered(record, step.request_id, answer)
+                limit_s = rollout.step_limit_s
+                changed = answered(record, step.request_id, answer, asked_at, self._clock(), limit_s)
                 if changed is not record:
                     await self._save(changed)
-                if answer.code == Code.NOT_NOW:
+                if changed.deferred_since is not None:
                     self._rest(device, rollout.ask_again_s)
                 elif answer.code == Code.ACCEPTED:
                     self._rest(device, WORKING_S)
@@ -375,8 +377,8 @@ class PlanController:
                 if record is None:
                     continue
                 if record.offline is online:
-                    await self._save(record.changed(offline=not online))
-                if online and (record.offline or not record.not_now):
+                    await self._save(record.changed(offline=not online, accepted_at=None))
+                if online and (record.offline or record.deferred_since is None):
                     self._pauses.pop(device, None)
                     self._wake(device)
                 elif not online and device not in self._asking:

@@ -1,8 +1,8 @@
 """All devices of a plan while a version is rolled out. Pure: who may be asked next, and when a wave is over.
 
 A device is *done* when it has all that the version says, *failed* when it refused a step of this version,
-*away* when it does not answer or wants to be asked later, and *at work* else. Waves go on without devices
-that are away: these catch up when they come. If a whole wave is away, others are tried in its place.
+*away* when it is offline or deferred, and *at work* else. Waves go on without devices that are away: these
+catch up when they are ready. If a whole wave is away, others are tried in its place.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Fleet:
     def substitutes(self) -> list[str]:
         """Return devices of later waves that can be reached, as many as the newest wave has."""
         later = (device for wave in self.version.waves[self.record.wave + 1 :] for device in wave)
-        free = [d for d in later if d not in self._begun_set and not self.devices[d].offline]
+        free = [d for d in later if d not in self._begun_set and not self.devices[d].is_away]
         return free[: len(self.version.waves[self.record.wave])]
 
     @cached_property
@@ -78,10 +78,10 @@ class Fleet:
             return Standing.FAILED
         if not self.steps[device] and record.pending is None:
             return Standing.DONE
-        return Standing.AWAY if record.offline or record.not_now else Standing.AT_WORK
+        return Standing.AWAY if record.is_away else Standing.AT_WORK
 
     def ready(self, busy: Collection[str]) -> Iterator[tuple[str, Step]]:
-        """Yield devices that are not busy, each with its next step. Those known to be offline come last.
+        """Yield devices that are not busy, each with its next step. Those known to be away come last.
 
         A pending step is repeated whatever happens to the version: its outcome must be known.
         """
@@ -90,7 +90,7 @@ class Fleet:
             for device in self._by_wave()
             if device not in busy and (step := self._next_step(device)) is not None
         ]
-        yield from sorted(found, key=lambda each: self.devices[each[0]].offline)
+        yield from sorted(found, key=lambda each: self.devices[each[0]].is_away)
 
     def _by_wave(self) -> Iterator[str]:
         for wave in self.version.waves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
@@ -67,8 +68,17 @@ class DeviceRecord(Model):
     offline: bool = False
     not_now: bool = False
     """It asked to be asked later."""
+    accepted_at: datetime | None = None
+    """When it was asked for the pending step, which it works on. None while it is away."""
+    deferred_since: datetime | None = None
+    """Since then, waves go on without it: it asked to be asked later, or works on a step for too long."""
     revision: int = 0
     """Number of times it was written: a controller that was replaced cannot write it."""
+
+    @property
+    def is_away(self) -> bool:
+        """True if others do not wait for it."""
+        return self.offline or self.deferred_since is not None
 
     def changed(self, **values: object) -> Self:
         """Return the record with other values, to be written next."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 
 from towpath.contracts.device_commands import DeviceAnswer
 from towpath.contracts.gateway import CONFIGURATIONS, EXEC, PACKAGES, PUT, Code
@@ -101,12 +102,30 @@ def request_of(step: Step) -> DeviceRequest:
             return DeviceRequest(CONFIGURATIONS, PUT, f"configurations/{step.application}", body)
 
 
-def answered(record: DeviceRecord, request_id: str, answer: DeviceAnswer) -> DeviceRecord:
-    """Return the record after an answer. An answer to another step is too late, and changes nothing."""
+def answered(
+    record: DeviceRecord,
+    request_id: str,
+    answer: DeviceAnswer,
+    asked_at: datetime,
+    at: datetime,
+    step_limit_s: float,
+) -> DeviceRecord:
+    """Return the record after an answer. An answer to another step is too late, and changes nothing.
+
+    A device that says "not now", or works on the step for longer than `step_limit_s`, is deferred.
+    """
     step = record.pending
     if step is None or step.request_id != request_id:
         return record
-    present = {"offline": False, "not_now": answer.code == Code.NOT_NOW}
+    accepted_at = (record.accepted_at or asked_at) if answer.code == Code.ACCEPTED else None
+    is_overdue = accepted_at is not None and (at - accepted_at).total_seconds() > step_limit_s
+    is_deferred = answer.code == Code.NOT_NOW or is_overdue
+    present = {
+        "offline": False,
+        "not_now": answer.code == Code.NOT_NOW,
+        "accepted_at": accepted_at,
+        "deferred_since": (record.deferred_since or at) if is_deferred else None,
+    }
     if answer.code in (Code.ACCEPTED, Code.NOT_NOW):
         return record.changed(**present)
     if answer.code < Code.BAD_REQUEST or _is_gone(step, answer):

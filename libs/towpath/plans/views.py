@@ -64,7 +64,9 @@ def _device_view(fleet: Fleet, device: str, wave: int) -> DeviceView:
         state=state,
         wave=wave,
         version=fleet.version.version if done else None,
+        wanted={app: o.operation for app, o in fleet.wanted[device].items() if o.package is not None},
         applications={app: there.operation for app, there in record.applications.items()},
+        since=record.deferred_since if state is DeviceState.DEFERRED else None,
         note=_note(record, state),
     )
 
@@ -77,21 +79,25 @@ def _state(fleet: Fleet, record: DeviceRecord) -> DeviceState:
         return DeviceState.RUNNING if fleet.wanted[record.device] else DeviceState.REMOVED
     if record.offline:
         return DeviceState.QUEUED_OFFLINE
-    begun = record.pending is not None and not record.not_now
-    return DeviceState.INSTALLING if begun or _has_begun(fleet, record) else DeviceState.PENDING
+    if record.deferred_since is not None:
+        return DeviceState.DEFERRED
+    begun = record.pending is not None or _has_begun(fleet, record)
+    return DeviceState.INSTALLING if begun else DeviceState.PENDING
 
 
 def _has_begun(fleet: Fleet, record: DeviceRecord) -> bool:
     """True if a device that waits for others has a part of what it must have already."""
     wanted = fleet.wanted[record.device]
     open_now = {step.application for step in fleet.steps[record.device]}
-    return not record.not_now and bool(wanted.keys() - open_now) and record.device in fleet.begun
+    return bool(wanted.keys() - open_now) and record.device in fleet.begun
 
 
 def _note(record: DeviceRecord, state: DeviceState) -> str:
     if state is DeviceState.FAILED and record.failure is not None:
         failure = record.failure
         return f"{failure.task} of {failure.operation}: {failure.code} {failure.message}"
-    if record.not_now:
-        return "the device asks to be asked later"
+    if state is DeviceState.DEFERRED and record.pending is not None:
+        if record.not_now:
+            return "the device asks to be asked later"
+        return f"{record.pending.task} of {record.pending.operation} takes longer than `step_limit_s`"
     return "no answer; it catches up when it comes" if record.offline else ""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
-from towpath.cli.output import print_table, progress, say
+from towpath.cli.output import clock, print_table, progress, say
 from towpath.contracts.message import Command
 from towpath.contracts.plan_commands import ShowPlan
 from towpath.contracts.plan_rollout import (
@@ -49,7 +49,7 @@ async def follow(home: Home, command: Command[RolloutView], *, wait: bool) -> tu
                 view = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
     away = [each.device for each in view.devices if _is_away(each)]
     if away and view.state is RolloutState.RUNNING:
-        say(f"{listed(away)} will catch up when they come: towpath plan status {view.plan}")
+        say(f"{listed(away)} will catch up when they are ready: towpath plan status {view.plan}")
     return view, view.version != wanted or view.state is RolloutState.STOPPED
 
 
@@ -68,13 +68,16 @@ def _is_settled(view: RolloutView) -> bool:
 
 
 def _is_away(device: DeviceView) -> bool:
-    waits = device.state is DeviceState.PENDING and bool(device.note)
-    return waits or device.state is DeviceState.QUEUED_OFFLINE
+    return device.state in (DeviceState.DEFERRED, DeviceState.QUEUED_OFFLINE)
 
 
 def note_of(counts: Mapping[DeviceState, int]) -> str:
     """Return how many devices are in which state, in a few words."""
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no devices"
+
+
+def _note(device: DeviceView) -> str:
+    return f"since {clock(device.since)}: {device.note}" if device.since else device.note
 
 
 def print_rollout(view: RolloutView) -> None:
@@ -86,7 +89,7 @@ def print_rollout(view: RolloutView) -> None:
         if each.note or each.state is DeviceState.FAILED or view.counts[each.state] <= NOT_SHOWN
     ]
     rows = [
-        (each.device, each.state, each.wave, ", ".join(each.applications) or None, each.note or None)
+        (each.device, each.state, each.wave, ", ".join(each.applications) or None, _note(each) or None)
         for each in listed_devices
     ]
     if rows:

@@ -1,10 +1,11 @@
 /**
- * The view of the mesh: the picture, the migrations under way, and a table of all jobs.
+ * The view of the mesh: the picture, the migrations under way, and tables of jobs, uplinks and plans.
  */
 
 import { KeyedTable, make, say } from "./elements.js";
 import { courseOf, fractionOf } from "./courses.js";
 import { MeshPicture } from "./picture.js";
+import { PlansPart } from "./plans.js";
 import { bytes, duration, number, rate, seconds, sentence, tone } from "./wording.js";
 
 /** Time for which an ended migration is still shown. */
@@ -23,10 +24,11 @@ export class MeshView {
     this.uplinks = new KeyedTable("Uplinks", [["Uplink", ""], ["Site", ""], ["State", ""], ["Backlog", "number"], ["Rate", "number"],
       ["Through in", "number"], ["Discarded", "number"], ["This month", "number"]], "");
     this.uplinksCard = make("section", { class: "card" }, this.uplinks.element);
+    this.plans = new PlansPart(model);
     this.migrate = migrate;
     this.element = [make("section", { class: "card", "aria-label": "Picture of the mesh" }, this.picture.element),
       this.movesCard, make("section", { class: "card" }, this.table.element),
-      this.uplinksCard, make("section", { class: "card" }, make("h2", {}, "What happened"), this.happenings)];
+      this.uplinksCard, this.plans.element, make("section", { class: "card" }, make("h2", {}, "What happened"), this.happenings)];
     this.shownMoves = new Map();
   }
 
@@ -37,7 +39,13 @@ export class MeshView {
     const uplinks = uplinkRows(this.model);
     this.uplinks.show(uplinks);
     this.uplinksCard.hidden = uplinks.length === 0;
+    this.plans.show(sections);
     if (!sections || sections.has("events")) this.#events();
+  }
+
+  /** Stop all work in the background. */
+  end() {
+    this.plans.end();
   }
 
   #rows() {

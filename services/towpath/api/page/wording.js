@@ -62,10 +62,12 @@ export function sentence(subject, body) {
   if (kind === "site" && what === "storage") return `disk of ${body.site}: ${body.state}, ${bytes(body.free_bytes)} free`;
   if (kind === "site" && what === "not-kept") return `${body.site} has not kept ${body.events} events`;
   if (kind === "job") return `${body.job} at ${body.site}: ${body.state}${body.error ? `: ${body.error}` : ""}`;
+  if (kind === "site" && what === "device") return `device ${body.device} at ${body.site}: ${body.online ? "online" : "offline"}`;
   if (kind === "site") return `site ${body.site}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
   if (kind === "fault") return `fault rule ${body.rule}: ${what}`;
   if (kind === "link") return `link of ${body.site}: ${body.conditions?.cut ? "cut" : "changed"}`;
   if (kind === "pipeline") return `pipeline ${body.pipeline}: ${what}${body.state ? ` ${body.state}` : ""}`;
+  if (kind === "plan") return `plan ${body.plan}, version ${body.version}: ${body.state}, wave ${body.wave} of ${body.waves}`;
   if (kind === "command") return `refused: ${body.request}: ${body.error?.message ?? ""}`;
   return `${kind} ${id} ${what}`;
 }
