@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from towpath.contracts.fields import FieldType
-from towpath.queries.functions import FUNCTIONS, Form
+from towpath.queries.functions import FUNCTIONS, OUTLIERS, Form
 from towpath.queries.meaning import SITE, Query, QuerySet
 from towpath.queries.problems import problem
 from towpath.queries.providers import declared, field_name
@@ -38,7 +38,6 @@ from towpath.queries.tree import (
     parts_of,
 )
 
-OUTLIERS = "OUTLIER_DETECTION"
 _NOT_BUILT = ("max_error", "salience", "scheduler")
 """Options of the language that Towpath cannot keep yet. It refuses what it would have to ignore."""
 

@@ -77,7 +77,7 @@ def compiled(asked: Asked) -> Compiled:
     Raises `TowpathError` with the place in the text.
     """
     meaning = check(parse(asked.text), asked.filled)
-    sources = [*dict.fromkeys(one for query in meaning.queries for one in meaning.sources_of(query))]
+    sources = meaning.used
     if not sources:
         raise TowpathError(ErrorCode.INVALID, "there is no query in the text", allowed="name = COMPUTE …")
     places = sorted({place for source in sources for place in _places(source, asked)})

@@ -44,9 +44,10 @@ class Function:
     """Its values may be texts. All other functions take numbers."""
     is_list: bool = False
     """It returns a list, so nothing can be computed with it."""
-    is_ordered: bool = False
-    """Its value depends on the order of events."""
 
+
+OUTLIERS = "OUTLIER_DETECTION"
+"""The function that needs an algorithm."""
 
 _SHARE = Parameter("share", "more than 0, at most 1", lambda value: 0 < value <= 1)
 _BELOW_ONE = Parameter("weight", "more than 0, less than 1", lambda value: 0 < value < 1)
@@ -74,15 +75,15 @@ _ALL = (
     Function("TOP_K", Form.WINDOWED, parameters=(_whole("k", 1_000),), takes_texts=True, is_list=True),
     Function("HISTOGRAM", Form.WINDOWED, parameters=(_whole("bins", 1_000),), is_list=True),
     Function("CORRELATION", Form.WINDOWED, arguments=2),
-    Function("OUTLIER_DETECTION", Form.WINDOWED, ("OUTLIER_DETECTOR",), is_list=True, is_ordered=True),
+    Function(OUTLIERS, Form.WINDOWED, ("OUTLIER_DETECTOR",), is_list=True),
     Function("RUNNING_COUNT", Form.CUMULATIVE, takes_texts=True),
     Function("RUNNING_MEAN", Form.CUMULATIVE, ("RUNNING_AVG",)),
     Function("RUNNING_MAX", Form.CUMULATIVE),
     Function("RUNNING_MIN", Form.CUMULATIVE),
     Function("RUNNING_SDEV", Form.CUMULATIVE, ("RUNNING_STD", "RUNNING_STDDEV")),
-    Function("EWMA", Form.CUMULATIVE, parameters=(_SHARE,), is_ordered=True),
-    Function("PEWMA", Form.CUMULATIVE, parameters=(_BELOW_ONE,), is_ordered=True),
-    Function("DIFF", Form.CUMULATIVE, is_ordered=True),
+    Function("EWMA", Form.CUMULATIVE, parameters=(_SHARE,)),
+    Function("PEWMA", Form.CUMULATIVE, parameters=(_BELOW_ONE,)),
+    Function("DIFF", Form.CUMULATIVE),
     Function("ABS", Form.MAP),
     Function("SQRT", Form.MAP),
     Function("SQR", Form.MAP),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,7 +78,8 @@ class QuerySet:
     types: dict[str, FieldType]
     """Field → type, of all events."""
 
-    def sources_of(self, query: Query) -> Iterator[Source]:
-        """Return the streams that a query reads itself, each once."""
-        names = dict.fromkeys(name for argument in query.arguments for name in argument.streams)
-        return (self.sources[name] for name in names)
+    @property
+    def used(self) -> list[Source]:
+        """The streams that any query reads, each once."""
+        arguments = [argument for query in self.queries for argument in query.arguments]
+        return [self.sources[name] for name in dict.fromkeys(n for one in arguments for n in one.streams)]

@@ -93,7 +93,7 @@ def shared_plan(
         programs.append(
             QueryProgram(query.name, query.expression, query.when, query.every, by, query.options, columns)
         )
-    used = _sources(asked)
+    used = asked.used
     filtered = any(source.filters for source in used)
     return SharedPlan(
         Program(pane_micros(asked), tuple(programs)),
@@ -144,14 +144,9 @@ def _type(argument: Argument, asked: QuerySet) -> FieldType:
     return asked.types[argument.value.name] if isinstance(argument.value, Metric) else FieldType.DOUBLE
 
 
-def _sources(asked: QuerySet) -> list[Source]:
-    """The streams that any query reads."""
-    return [*dict.fromkeys(source for query in asked.queries for source in asked.sources_of(query))]
-
-
 def _time_sql(asked: QuerySet, inputs: Mapping[str, Sequence[int]]) -> str:
     by_field: dict[str | None, list[Source]] = {}
-    for source in _sources(asked):
+    for source in asked.used:
         by_field.setdefault(source.time, []).append(source)
     named = {_time_column(name): streams_sql(sources, inputs) for name, sources in by_field.items()}
     if len(named) == 1:

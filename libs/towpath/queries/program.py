@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from towpath.queries.tree import Argument, Condition, Expression, Options, TimeWindow, Use, Window, parts_of
 
@@ -71,16 +72,30 @@ class QueryProgram:
     columns: Mapping[Argument, str]
     """Argument → the name of its columns, less the part."""
 
-    @property
+    @cached_property
     def uses(self) -> tuple[Use, ...]:
         """All functions of arguments, each once."""
         parts = [*parts_of(self.expression), *parts_of(self.when)]
         return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
 
     @property
-    def is_periodic(self) -> bool:
-        """Answers come at full multiples of a length of time, and not after events."""
-        return isinstance(self.every, TimeWindow)
+    def step_micros(self) -> int:
+        """Microseconds between moments; 0 if they follow events."""
+        return self.every.micros if isinstance(self.every, TimeWindow) else 0
+
+    @cached_property
+    def longest_micros(self) -> int:
+        """Microseconds that the windows of lengths of time reach into the past."""
+        lengths = [
+            use.offset_micros + (use.window.micros if isinstance(use.window, TimeWindow) else 0)
+            for use in self.uses
+        ]
+        return max(lengths, default=0)
+
+    @property
+    def reach_micros(self) -> int:
+        """Microseconds of the past that decide whether a moment has an answer."""
+        return max(self.step_micros, self.longest_micros)
 
 
 @dataclass(frozen=True)

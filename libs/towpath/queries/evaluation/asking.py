@@ -15,10 +15,10 @@ from towpath.queries.evaluation.functions import OF_TOTALS, OF_VALUES, Answer, c
 from towpath.queries.evaluation.history import Entry, History, Origin
 from towpath.queries.evaluation.sliding import SlidingTotals
 from towpath.queries.evaluation.totals import Totals
+from towpath.queries.functions import OUTLIERS
 from towpath.queries.program import QueryProgram, is_of_panes
 from towpath.queries.tree import CountWindow, Expression, TimeWindow, Use
 
-OUTLIERS = "OUTLIER_DETECTION"
 _SCALED = ("COUNT", "SUM", "RUNNING_COUNT")
 
 Bound = tuple[int, ...]
@@ -61,9 +61,8 @@ class Asking:
     def answers(self, done: int, until: int) -> Iterator[tuple[Moment, Any, Origin]]:
         """Return the answers of all moments with done < moment ≤ until, with their origins."""
         self._start(done)
-        periodic = self._query.every if isinstance(self._query.every, TimeWindow) else None
-        moments = self._of_events(done, until) if periodic is None else self._periodic(periodic, done, until)
-        for moment in moments:
+        step = self._query.step_micros
+        for moment in self._periodic(step, done, until) if step else self._of_events(done, until):
             value = self._value(moment)
             if value is not None and value != []:
                 yield moment, value, self._origin(moment)
@@ -71,13 +70,11 @@ class Asking:
 
     def next_moment(self, done: int) -> int | None:
         """Return the first moment behind `done` at which a window has a value, if no event comes."""
-        if not isinstance(self._query.every, TimeWindow):
-            return None
-        return next((moment.at for moment in self._periodic(self._query.every, done, None)), None)
+        step = self._query.step_micros
+        return next((moment.at for moment in self._periodic(step, done, None)), None) if step else None
 
-    def _periodic(self, every: TimeWindow, done: int, until: int | None) -> Iterator[Moment]:
-        step = every.micros
-        reach = max(step, longest(self._query))
+    def _periodic(self, step: int, done: int, until: int | None) -> Iterator[Moment]:
+        reach = self._query.reach_micros
         at = (done // step + 1) * step
         while until is None or at <= until:
             if not self._history.panes(at - reach, at):
@@ -129,9 +126,8 @@ class Asking:
                 yield Moment(time + 1, (time, source, serial + 1), number)
 
     def _origin(self, moment: Moment) -> Origin:
-        if self._query.is_periodic:
-            reach = max(self._query.every.micros if self._query.every else 0, longest(self._query))  # pyright: ignore
-            return self._history.origin(moment.at - reach, moment.at)
+        if self._query.step_micros:
+            return self._history.origin(moment.at - self._query.reach_micros, moment.at)
         end = self._history.end_after(moment.at - 1) or moment.at
         return self._history.origin(end - 1, end)
 
@@ -292,12 +288,3 @@ def kept_from(query: QueryProgram, history: History, moment: int) -> dict[str, B
             bound = newest[0] if newest else (before,)
             found.update({column: min(bound, found.get(column, bound)) for column in columns})
     return found
-
-
-def longest(query: QueryProgram) -> int:
-    """Return how far into the past the windows of a query reach, in microseconds."""
-    lengths = [
-        use.offset_micros + (use.window.micros if isinstance(use.window, TimeWindow) else 0)
-        for use in query.uses
-    ]
-    return max(lengths, default=0)

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from towpath.queries.evaluation.asking import longest
 from towpath.queries.evaluation.group import Group, GroupAnswer
 from towpath.queries.evaluation.history import Entry, Pane
 from towpath.queries.evaluation.totals import Totals
@@ -132,7 +131,7 @@ class PaneGroups:
         rows = [
             (
                 *answer.origin,
-                answer.at - (longest(by_name[answer.query]) or 1),
+                answer.at - (by_name[answer.query].longest_micros or 1),
                 answer.at,
                 answer.number,
                 answer.query,

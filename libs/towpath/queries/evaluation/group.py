@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from towpath.queries.evaluation.asking import Asking, Bound, Progress, kept_from, longest
+from towpath.queries.evaluation.asking import Asking, Bound, Progress, kept_from
 from towpath.queries.evaluation.expressions import holds, value_of
 from towpath.queries.evaluation.history import History, Origin, Pane
 from towpath.queries.program import Program, QueryProgram
-from towpath.queries.tree import Argument, Expression, Metric, TimeWindow
+from towpath.queries.tree import Argument, Expression, Metric
 
 VERSION = 1
 """Of the state's layout."""
@@ -146,7 +146,7 @@ class Group:
     def _forget(self, until: int) -> None:
         for view, histories in self._views.items():
             queries = [query for query in self._program.queries if _view(query) == view]
-            reach = max(max(longest(query), _step(query)) for query in queries)
+            reach = max(query.reach_micros for query in queries)
             for key in [*histories]:
                 kept: dict[str, Bound] = {}
                 for query in queries:
@@ -169,10 +169,6 @@ def _definition(query: QueryProgram) -> str:
 def _view(query: QueryProgram) -> Key:
     """The columns that a query groups by."""
     return tuple(key.column for key in query.by)
-
-
-def _step(query: QueryProgram) -> int:
-    return query.every.micros if isinstance(query.every, TimeWindow) else 0
 
 
 def _of_answer(argument: Argument, answer: Any) -> Any:
