@@ -1,4 +1,4 @@
-"""What queries share: panes, numbers of panes, groups of keys."""
+"""Queries share panes, numbers of panes, and groups of keys."""
 
 from __future__ import annotations
 
