@@ -14,18 +14,14 @@ from verdicts import passed
 
 from towpath.contracts.fields import FieldType
 from towpath.contracts.prediction import Cusum, Predict, Rolling, RollingAggregate, RollingFunction
-from towpath.contracts.site import BrokerKind, BrokerSpec, Compilation, EngineSpec, SiteSpec
+from towpath.contracts.site import BrokerKind, BrokerSpec, SiteSpec
 
 SENSORS = 7
 RATES = (1_000, 2_000, 5_000, 8_000, 12_000, 14_000)
 OUT = "events/s"
 
-NODE = SiteSpec(name="node", engine=EngineSpec(compilation=Compilation.THOROUGH))
-BRIDGED = SiteSpec(
-    name="bridged",
-    broker=BrokerSpec(kind=BrokerKind.MOSQUITTO),
-    engine=EngineSpec(compilation=Compilation.THOROUGH),
-)
+NODE = SiteSpec(name="node")
+BRIDGED = SiteSpec(name="bridged", broker=BrokerSpec(kind=BrokerKind.MOSQUITTO))
 """As their slower way: reports pass through a broker of their own, and a bridge, before they are stored."""
 
 TARGETS = {

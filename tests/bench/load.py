@@ -23,8 +23,8 @@ import reports
 BLOCK = 500
 """Largest number of packets made and sent at a time."""
 
-TICK_S = 0.005
-"""Interval between checks of the schedule of a paced load."""
+TICK_S = 0.01
+"""Interval between checks of the schedule of a paced load. Shorter ones take cores from what is measured."""
 
 SILENCE_S = 30.0
 """Time without any acknowledgement after which the broker is taken for dead."""

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from running.predictions import model, operator
 from towpath.operators.kinds.predict import written
-from towpath.prediction.groups import NUMBER, TIME, KeyGroups
+from towpath.prediction.groups import NUMBER, KeyGroups
+from towpath.prediction.packing import PACKED, packed
 from towpath.prediction.plan import Plan
 
 ROLLING = {
@@ -61,25 +63,27 @@ def rate(kind: str, keys: int, events: int, batches: int, *, rolls: bool) -> tup
     """Return events per second of CPU, and bytes of a key's state. `events` are those of a key and batch."""
     rolling = {**ROLLING, "aggregates": {f"r_{n}": a for n, a in ROLLING["aggregates"].items()}}
     predict = operator({**model(kind), **MODELS[kind]}, rolling=rolling if rolls else None)
-    types = {name: "double" if str(kind) != "string" else "string" for name, kind in written(predict).items()}
-    groups = KeyGroups(Plan.of(predict), ["carried 0", "carried 1"], types, {})
+    types = {name: str(kind) for name, kind in written(predict).items()}
+    carried = {"serial": "serial", "stored_at": "stored_at"}
+    groups = KeyGroups(Plan.of(predict), "stored_at", ["v", "name"], types, "values", carried)
     chance = np.random.default_rng(0)
     states = [State() for _ in range(keys)]
     frames = [
-        pd.DataFrame(
+        pa.table(
             {
                 "serial": np.arange(events) + batch * events,
-                TIME: ((np.arange(events) + batch * events) * 1e6 / events).astype(np.int64),
+                "stored_at": ((np.arange(events) + batch * events) * 1e6 / events).astype("datetime64[us]"),
                 f"{NUMBER}v": chance.normal(size=events),
                 f"{NUMBER}speed": np.full(events, 20.0),
-                "carried 0": ["a wheel"] * events,
-                "carried 1": chance.normal(size=events),
+                "name": ["a wheel"] * events,
+                "v": chance.normal(size=events),
             }
         )
         for batch in range(batches)
     ]
     began = time.process_time()
-    for frame in frames:
+    for rows in frames:
+        frame = pd.DataFrame({PACKED: [packed(rows)]})
         for state in states:
             for _ in groups.stateful(iter([frame]), state):
                 pass

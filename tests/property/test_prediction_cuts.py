@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from running.predictions import model, operator, results
-from towpath.prediction.groups import NUMBER, TIME, KeyGroups
+from towpath.prediction.groups import NUMBER, KeyGroups
+from towpath.prediction.packing import PACKED, Packing, unpacked
 from towpath.prediction.plan import Plan
 from towpath.prediction.registry import KINDS
 
@@ -136,25 +138,49 @@ def test_frames_when_a_micro_batch_has_its_events_in_any_order_then_results_are_
 ) -> None:
     computing = plan("cusum")
     made = rows(seed, count)
-    frame = pd.DataFrame(
+    rows_of_key = pa.table(
         {
             "serial": np.arange(count) * 3 + 1,
-            TIME: [int(second * 1e6) for _, _, second in made],
+            "at": pa.array([int(second * 1e6) for _, _, second in made], pa.timestamp("us")),
             f"{NUMBER}v": [value for value, _, _ in made],
-            "carried": [f"event {n}" for n in range(count)],
+            "v": [None if math.isnan(value) else value for value, _, _ in made],
+            "key": [f"sensor {seed % 2}"] * count,
         }
     )
-    written = {"mean_7_s": "double", "state": "string", "upper_sum": "double", "since_serial": "double"}
+    written = {"mean_7_s": "double", "state": "string", "upper_sum": "double", "since_serial": "long"}
     # The function travels to workers.
-    groups = pickle.loads(pickle.dumps(KeyGroups(computing, ["carried"], written, {})))
-    whole = groups.whole(frame)
+    groups = pickle.loads(
+        pickle.dumps(KeyGroups(computing, "at", ["v"], written, "values", {"serial": "serial"}))
+    )
+    whole = unpacked(groups.whole(_by_key(rows_of_key))[PACKED])
 
     state, parts = State(), []
     bounds = sorted({0, count, *(cut for cut in cuts if cut < count)})
     for begin, end in itertools.pairwise(bounds):
-        shuffled = frame[begin:end].sample(frac=1, random_state=seed)
-        middle = len(shuffled) // 2
-        parts += [*groups.stateful(iter([shuffled[:middle], shuffled[middle:]]), state)]
+        order = np.random.default_rng(seed).permutation(end - begin)
+        shuffled = rows_of_key.slice(begin, end - begin).take(order)
+        middle = (end - begin) // 2
+        frames = [_by_key(shuffled.slice(0, middle)), _by_key(shuffled.slice(middle))]
+        parts += [*groups.stateful(iter(frames), state)]
 
-    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
-    assert whole["serial"].tolist() == frame["serial"].tolist()
+    assert unpacked([value for frame in parts for value in frame[PACKED]]).to_pylist() == whole.to_pylist()
+    assert whole["serial"].to_pylist() == rows_of_key["serial"].to_pylist()
+
+
+def _by_key(rows_of_key: pa.Table) -> pd.DataFrame:
+    packing = Packing(["key"])
+    batches = [*packing.by_key(rows_of_key.to_batches())]
+    return pd.DataFrame({PACKED: [value for batch in batches for value in batch.column(PACKED).to_pylist()]})
+
+
+def test_rows_when_packed_then_each_key_has_its_own_in_their_order() -> None:
+    keys = ["b", "a", None, "b", "a", "b"]
+    batch = pa.record_batch({"key": keys, "number": [1.5, None, 2.0, 2.0, 1.5, 1.5], "n": [*range(6)]})
+
+    (made,) = Packing(["key", "number"]).by_key([batch, batch.slice(6)])
+
+    found = {
+        (key, number): unpacked([value])["n"].to_pylist()
+        for key, number, value in zip(*made.to_pydict().values(), strict=True)
+    }
+    assert found == {("a", None): [1], ("a", 1.5): [4], ("b", 1.5): [0, 5], ("b", 2.0): [3], (None, 2.0): [2]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -74,7 +74,7 @@ def publisher_takes_a_refusal_for_storage(path: DataPath, patch: Patch) -> Verdi
     real = _Sending._on_acknowledgement
 
     def content(self: _Sending, heard: Acknowledgement) -> None:
-        real(self, replace(heard, is_stored=True, is_unheard=False))
+        real(self, heard._replace(is_stored=True, is_unheard=False))
 
     patch.setattr(_Sending, "_on_acknowledgement", content)
     return path.run()

@@ -12,6 +12,8 @@ import nats
 import nats.errors
 from nats.aio.client import Client
 
+from towpath.bus.quick_client import QuickClient
+
 log = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 0.3
@@ -71,7 +73,8 @@ async def connect_once(
         lost(str(error) or type(error).__name__)
 
     async with asyncio.timeout(2 * CONNECT_S):
-        return await nats.connect(
+        client = QuickClient()
+        await client.connect(
             **_options(login, name, pending_bytes),
             allow_reconnect=False,
             max_reconnect_attempts=0,
@@ -79,6 +82,7 @@ async def connect_once(
             disconnected_cb=on_closed,
             error_cb=on_error,
         )
+        return client
 
 
 class FreshConnection:

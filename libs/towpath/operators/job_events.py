@@ -16,7 +16,7 @@ from towpath.contracts.operators import FieldType
 from towpath.operators.columns import named
 from towpath.operators.expressions import check_names
 from towpath.operators.rejections import with_all_columns, without_rejected
-from towpath.operators.results import carried_of
+from towpath.operators.results import carried_of, unpacked_results
 from towpath.operators.step_fields import read_fields
 from towpath.streams.reading import INPUT, REASON, SERIAL, STORED_AT, TEXT, Reading
 
@@ -158,7 +158,8 @@ class StepEvents(JobEvents):
 
     def _frames(self, fields: dict[str, FieldType]) -> list[DataFrame]:
         check_names([*fields], "operator.fields")
-        return [self._read(frame, fields, branch) for branch, frame in enumerate(self.frames, self.branch)]
+        frames = map(unpacked_results, self.frames)
+        return [self._read(frame, fields, branch) for branch, frame in enumerate(frames, self.branch)]
 
     def _accepted(self, rows: DataFrame, branch: int) -> DataFrame:
         derived = TEXT not in rows.columns

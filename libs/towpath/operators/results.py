@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from towpath.operators.columns import named
+from towpath.prediction.packing import PACKED, unpacked_batches
 from towpath.streams import encoding
 from towpath.streams.reading import INPUT, SERIAL, STORED_AT, TEXT
 
-_CARRIED = (encoding.COUNT, encoding.KEY, encoding.WINDOW, encoding.CLOSED, encoding.IDENTITY)
+CARRIED = (encoding.COUNT, encoding.KEY, encoding.WINDOW, encoding.CLOSED, encoding.IDENTITY)
 """Columns of a result that stay, unless a later step of the chain gives others."""
+
+FORM = "columns of packed rows"
+"""Metadata of the column `PACKED`: the schema of what it holds."""
 
 
 def results_of(
@@ -47,7 +54,7 @@ def results_of(
         encoding.THROUGH: through,
         encoding.IDENTITY: identity,
     }
-    for name in _CARRIED:
+    for name in CARRIED:
         if parts[name] is None and carried_name(name) in rows.columns:
             parts[name] = named(carried_name(name))
     own = [named(name) for name in (SERIAL, INPUT, STORED_AT, TEXT) if name in rows.columns]
@@ -65,6 +72,18 @@ def carried_name(name: str) -> str:
 
 
 def carried_of(results: DataFrame) -> list[Column]:
-    """The columns of results that stay with the next step's: those of `_CARRIED`, and the event's text."""
-    kept = [named(name).alias(carried_name(name)) for name in _CARRIED if name in results.columns]
+    """The columns of results that stay with the next step's: those of `CARRIED`, and the event's text."""
+    kept = [named(name).alias(carried_name(name)) for name in CARRIED if name in results.columns]
     return [*kept, named(TEXT)] if TEXT in results.columns else kept
+
+
+def unpacked_results(results: DataFrame) -> DataFrame:
+    """The results of a step as rows, if it has packed them."""
+    if PACKED not in results.columns:
+        return results
+    form = json.loads(results.schema[PACKED].metadata[FORM])
+
+    def unpack(batches: Any) -> Any:
+        return unpacked_batches(batches)
+
+    return results.mapInArrow(unpack, StructType.fromJson(form))

@@ -1,28 +1,29 @@
-"""The function that Spark calls with the events of a key in a micro-batch, as pandas frames."""
+"""The function that Spark calls with the events of a key in a micro-batch, packed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from towpath.prediction.keyed import Keyed, KeyEvents
+from towpath.prediction.packing import PACKED, packed, unpacked
 from towpath.prediction.plan import Plan
 
-TIME, ORDER, NUMBER = "event time", "order", "number "
-"""Columns of the frames beside `serial`: microseconds since 1970; what comes before the serial number in the
-order of events; the prefix of a number's column."""
+ORDER, NUMBER = "order", "number "
+"""Columns of the rows beside those of the events: what comes before the serial number in the order of events;
+the prefix of a number's column."""
 
 SERIAL = "serial"
 
-_DECODED: dict[str, Callable[[Any], Any]] = {
-    "timestamp": lambda micros: datetime.fromtimestamp(micros / 1e6, UTC),
-    "long": int,
-}
+_WHOLE_NUMBERS = {"long": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
+_TYPES = {"string": pa.string(), "boolean": pa.bool_()}
+_LARGEST = 2.0**63
 
 
 class GroupState(Protocol):
@@ -44,76 +45,82 @@ class GroupState(Protocol):
 
 
 @dataclass(frozen=True)
-class FieldColumn:
-    """Where the frames hold a field."""
-
-    column: str
-    is_null: str | None
-    """The column that says where it is null; None if the column itself does."""
-    type: str
-
-
-@dataclass(frozen=True)
 class KeyGroups:
     """Computes the results of keys. Its methods are what Spark calls."""
 
     plan: Plan
-    carried: Sequence[str]
-    """Columns that results take over from their events."""
+    time: str
+    """The column with the time of an event."""
+    fields: Sequence[str]
+    """Columns that are fields of the event."""
     written: Mapping[str, str]
-    """Columns of results beside these, with their types."""
-    fields: Mapping[str, FieldColumn]
-    """The declared fields, if the model takes them all."""
+    """Fields of results beside these, with their types."""
+    values: str
+    """The column of results with all these fields."""
+    carried: Mapping[str, str]
+    """Other columns of results → those of their events."""
 
     def stateful(self, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """For `applyInPandasWithState`: the events of a micro-batch, with the key's state."""
         keyed = Keyed(self.plan, bytes(state.get[0]) if state.exists else None)
-        first, *others = frames
-        yield self._results(keyed, pd.concat([first, *others], ignore_index=True) if others else first)
+        results = self._results(keyed, unpacked(value for frame in frames for value in frame[PACKED]))
         state.update((keyed.state,))
+        if results.num_rows:
+            yield pd.DataFrame({PACKED: [packed(results)]})
 
     def whole(self, frame: pd.DataFrame) -> pd.DataFrame:
         """For `applyInPandas`: all events of a key."""
-        return self._results(Keyed(self.plan), frame)
+        return pd.DataFrame({PACKED: [packed(self._results(Keyed(self.plan), unpacked(frame[PACKED])))]})
 
-    def _results(self, keyed: Keyed, frame: pd.DataFrame) -> pd.DataFrame:
-        frame = self._ordered(frame)
+    def _results(self, keyed: Keyed, rows: pa.Table) -> pa.Table:
+        rows = _ordered(rows)
+        numbers = {name: rows[NUMBER + name].to_numpy() for name in self.plan.numbers}
         events = KeyEvents(
-            serials=frame[SERIAL].to_numpy(np.int64),
-            times=frame[TIME].to_numpy(np.int64),
-            numbers={name: frame[NUMBER + name].to_numpy(np.float64) for name in self.plan.numbers},
-            fields={name: _values(frame, where) for name, where in self.fields.items()},
+            serials=rows[SERIAL].to_numpy(),
+            times=rows[self.time].cast(pa.int64()).to_numpy(),
+            numbers=numbers,
+            fields={name: _values(rows[name]) for name in self.fields if self.plan.kind.takes_all},
         )
         found = keyed.results(events)
-        carried = {name: frame[name].to_numpy()[found.chosen] for name in (SERIAL, *self.carried)}
-        written = {name: _array(found.columns[name], kind) for name, kind in self.written.items()}
-        # One frame of arrays: with many keys, pandas costs more than the computation.
-        return pd.DataFrame({**carried, **written}, copy=False)
+        if len(found.chosen) < rows.num_rows:
+            rows = rows.take(found.chosen)
+        values = {name: rows[name].combine_chunks() for name in self.fields}
+        values |= {name: _column(found.columns[name], kind) for name, kind in self.written.items()}
+        columns = {result: rows[name] for result, name in self.carried.items()}
+        columns[self.values] = pa.StructArray.from_arrays([*values.values()], names=[*values])
+        return pa.table(columns)
 
-    def _ordered(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The events in their order: Spark gives those of a micro-batch in any."""
-        by = [ORDER, SERIAL] if ORDER in frame.columns else [SERIAL]
-        serials = frame[SERIAL].to_numpy()
-        if len(by) == 1 and bool(np.all(serials[1:] > serials[:-1])):
-            return frame
+
+def _ordered(rows: pa.Table) -> pa.Table:
+    """The events in their order: Spark gives those of a micro-batch in any."""
+    by = [name for name in (ORDER, SERIAL) if name in rows.column_names]
+    places = [rows[name].to_numpy() for name in by]
+    if len(by) == 1 and bool(np.all(places[0][1:] > places[0][:-1])):
+        return rows
+    order = np.lexsort(places[::-1])
+    if len({*zip(*(place.tolist() for place in places), strict=True)}) < rows.num_rows:
         # Rows that came of one event, in an order that does not depend on the micro-batch.
-        ties = [name for name in (*self.carried, *(NUMBER + n for n in self.plan.numbers)) if name not in by]
-        texts = frame[ties].astype(str).agg("\0".join, axis=1) if frame.duplicated(by).any() else None
-        if texts is None:
-            return frame.sort_values(by, kind="stable", ignore_index=True)
-        return frame.assign(ties=texts).sort_values([*by, "ties"], ignore_index=True).drop(columns="ties")
+        ties = [str(row) for row in rows.drop_columns(by).to_pylist()]
+        order = sorted(range(rows.num_rows), key=lambda n: (*(place[n] for place in places), ties[n]))
+    return rows.take(order)
 
 
-def _array(values: Sequence[Any], kind: str) -> np.ndarray:
-    return np.array(values, np.float64 if kind == "double" else object)
+def _column(values: Sequence[Any], kind: str) -> pa.Array:
+    """A computed column in its type. Numbers that JSON cannot write are null."""
+    if kind in _TYPES:
+        return pa.array(values, _TYPES[kind])
+    numbers = np.array(values, np.float64)
+    with np.errstate(invalid="ignore"):
+        is_null = ~(np.abs(numbers) < (_LARGEST if kind in _WHOLE_NUMBERS else np.inf))
+    if kind not in _WHOLE_NUMBERS:
+        return pa.array(numbers, mask=is_null)
+    whole = np.where(is_null, 0, numbers).astype(np.int64)
+    return pa.array(whole, mask=is_null).cast(_WHOLE_NUMBERS[kind])
 
 
-def _values(frame: pd.DataFrame, where: FieldColumn) -> list[Any]:
-    """The values of a field, in Python's types; None where it is null."""
-    column = frame[where.column]
-    missing = column.isna() if where.is_null is None else frame[where.is_null]
-    decode = _DECODED.get(where.type, lambda value: value)
-    return [
-        None if is_missing else decode(value)
-        for value, is_missing in zip(column.tolist(), missing.tolist(), strict=True)
-    ]
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a field, in Python's types; None where it is null, or no number."""
+    if pa.types.is_timestamp(column.type):
+        times = column.cast(pa.int64()).to_pylist()
+        return [None if time is None else datetime.fromtimestamp(time / 1e6, UTC) for time in times]
+    return [None if value != value else value for value in column.to_pylist()]

@@ -90,7 +90,7 @@ class _Blocks:
         field = aggregate.field
         if field is None:
             return (self._ends - self._starts).astype(np.float64)
-        count = self._folded("count", field)[0]
+        count = self._count(field)
         match str(aggregate.function):
             case "count":
                 return count
@@ -106,6 +106,11 @@ class _Blocks:
                 return np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1)), np.nan)
             case unknown:
                 raise ValueError(f"no rolling aggregate: {unknown!r}")
+
+    def _count(self, field: str) -> Floats:
+        if np.any(np.isnan(self._columns[field])):
+            return self._folded("count", field)[0]
+        return (self._ends - self._starts).astype(np.float64)
 
     def _folded(self, fold: str, field: str) -> Parts:
         if (fold, field) not in self._known:

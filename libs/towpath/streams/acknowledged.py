@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from towpath.bus.quick_client import UNLIMITED
 from towpath.contracts.data_plane import NO_RESPONDERS
 
 
-@dataclass(frozen=True)
-class Acknowledgement:
+class Acknowledgement(NamedTuple):
     """The outcome of one message."""
 
     turn: int
@@ -44,7 +44,10 @@ class AcknowledgedSender:
     async def open(self) -> None:
         """Listen to answers."""
         self._subscription = await self.connection.subscribe(
-            f"{self._inbox}.*.*", cb=self._on_answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+            f"{self._inbox}.*.*",
+            cb=self._on_answer,
+            pending_msgs_limit=UNLIMITED,
+            pending_bytes_limit=UNLIMITED,
         )
 
     async def close(self) -> None:
@@ -53,11 +56,11 @@ class AcknowledgedSender:
             await self._subscription.unsubscribe()
 
     async def send(
-        self, subject: str, body: bytes, headers: Mapping[str, str], *, number: int, turn: int = 0
+        self, subject: str, body: bytes, headers: dict[str, str], *, number: int, turn: int = 0
     ) -> None:
         """Send one message; they are stored in the order of these calls while the connection holds."""
         reply = f"{self._inbox}.{turn}.{number}"
-        await self.connection.publish(subject, body, reply=reply, headers=dict(headers))
+        await self.connection.publish(subject, body, reply=reply, headers=headers)
 
     async def _on_answer(self, message: Msg) -> None:
         _, turn, number = message.subject.rsplit(".", 2)

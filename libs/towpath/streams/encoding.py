@@ -12,14 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
 from towpath.contracts.data_plane import ID_SEPARATOR, PLAIN_ID, PROCESSED_MARK, REJECTED_MARK, input_code
 from towpath.contracts.job import Assignment
 from towpath.contracts.operators import step_names
+from towpath.prediction.packing import PACKED, unpacked
+from towpath.streams.json_texts import Texts, encode, json_objects, json_texts
 from towpath.streams.plain_values import iso_times, members, plain_values
 from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 from towpath.streams.whole_events import is_object
@@ -45,8 +46,7 @@ _MILLISECOND = 1000
 _DERIVED_DIGITS = 16
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A result or a rejected event, ready to be published."""
 
     identity: str
@@ -69,23 +69,6 @@ class RejectedEvent:
     """Of a chain: position of the step that rejected it."""
     derived: bool = False
     """An earlier step made it: of one event it may have made several."""
-
-
-class _Result(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The members of `contracts.result.Result`, in their order."""
-
-    job: str
-    site: str
-    epoch: int
-    serial: int
-    input: str | None = None
-    stored_at: str
-    window: Any = None
-    count: int
-    after: int | None = None
-    through: int | None = None
-    key: Any = None
-    values: Any
 
 
 @dataclass(frozen=True)
@@ -115,7 +98,14 @@ class MessageEncoder:
         """Return a message for each row: windows by their end, others by their serial number.
 
         Columns are those that this module names. All but `serial`, `stored_at` and the values may be missing.
+        All of them may be packed.
         """
+        if not table.num_rows:
+            return []
+        if PACKED in table.column_names:
+            table = unpacked(table.column(PACKED).to_pylist())
+            if CLOSED in table.column_names:
+                table = table.drop_columns([INPUT])  # Of a window over several inputs none is its own.
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         identities = self._identities(columns, table.num_rows)
         bodies = self._bodies(columns, table.num_rows)
@@ -147,49 +137,34 @@ class MessageEncoder:
             **step,
             "event": event.text,
         }
-        return Message(identity, _encode(body))
+        return Message(identity, encode(body))
 
     def _bodies(self, columns: dict[str, pa.Array], count: int) -> list[bytes]:
-        nothing = [None] * count
-        serials = columns[SERIAL].to_pylist()
+        """Return the members of `contracts.result.Result`, in their order."""
         window = columns.get(CLOSED, columns.get(WINDOW))
-        rows = zip(
-            serials,
-            self._input_names(columns.get(INPUT), count),
-            iso_times(columns[STORED_AT]),
-            nothing if window is None else _json_values(window),
-            columns[COUNT].to_pylist() if COUNT in columns else [1] * count,
-            columns[AFTER].to_pylist() if AFTER in columns else nothing,
-            columns[THROUGH].to_pylist() if THROUGH in columns else nothing,
-            _json_values(columns[KEY]) if KEY in columns else nothing,
-            _json_values(columns[VALUES]) if VALUES in columns else _own_values(columns[OWN_TEXT]),
-            strict=True,
-        )
-        return [
-            _encode(
-                _Result(
-                    job=self.job,
-                    site=self.site,
-                    epoch=self.epoch,
-                    serial=serial,
-                    input=source,
-                    stored_at=stored_at,
-                    window=window,
-                    count=events,
-                    after=after,
-                    through=through,
-                    key=key,
-                    values=values,
-                )
-            )
-            for serial, source, stored_at, window, events, after, through, key, values in rows
-        ]
+        values = _texts(columns[VALUES]) if VALUES in columns else _own_values(columns[OWN_TEXT])
+        texts: dict[str, Texts | None] = {
+            "job": [encode(self.job)] * count,
+            "site": [encode(self.site)] * count,
+            "epoch": [encode(self.epoch)] * count,
+            "serial": json_texts(columns[SERIAL]),
+            "input": self._input_names(columns.get(INPUT)),
+            "stored_at": json_texts(columns[STORED_AT]),
+            "window": None if window is None else _texts(window),
+            "count": json_texts(columns[COUNT]) if COUNT in columns else [b"1"] * count,
+            "after": json_texts(columns[AFTER]) if AFTER in columns else None,
+            "through": json_texts(columns[THROUGH]) if THROUGH in columns else None,
+            "key": _texts(columns[KEY]) if KEY in columns else None,
+            "values": values,
+        }
+        return json_objects({name: column for name, column in texts.items() if column is not None})
 
-    def _input_names(self, positions: pa.Array | None, count: int) -> Sequence[str | None]:
+    def _input_names(self, positions: pa.Array | None) -> Texts | None:
         """Return the input of each result, for jobs with several."""
         if positions is None or len(self.inputs) == 1:
-            return [None] * count
-        return [None if n is None else self.inputs[n] for n in positions.to_pylist()]
+            return None
+        names = [encode(name) for name in self.inputs]
+        return [None if n is None else names[n] for n in positions.to_pylist()]
 
     def _identities(self, columns: dict[str, pa.Array], count: int) -> list[str]:
         if CLOSED in columns:
@@ -201,8 +176,9 @@ class MessageEncoder:
             return self._from_data(parts, columns.get(KEY))
         # Of a closed window over several inputs none is its own.
         positions = columns[INPUT].fill_null(0).to_pylist() if INPUT in columns else [0] * count
+        heads = [_joined(self.job, code, "") for code in self.codes]
         of_event = [
-            _joined(self.job, self.codes[position], serial)
+            f"{heads[position]}{serial}"
             for position, serial in zip(positions, columns[SERIAL].to_pylist(), strict=True)
         ]
         if IDENTITY not in columns:
@@ -223,7 +199,7 @@ class MessageEncoder:
     def _from_data(self, parts: Sequence[Sequence[Any]], key: pa.Array | None) -> list[str]:
         """Return ids made of these parts and the key."""
         if key is not None:
-            names = [_encode(name).decode() for name in members(key)]
+            names = [encode(name).decode() for name in members(key)]
             rows = zip(*_id_columns(key).values(), strict=True)
             pairs = [[f"{n}:{_id_value(v)}" for n, v in zip(names, row, strict=True)] for row in rows]
             parts = [*parts, ["{" + ",".join(row) + "}" for row in pairs]]
@@ -236,9 +212,6 @@ class MessageEncoder:
         return _joined(self.job, hashlib.sha256(plain.encode()).hexdigest())
 
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
 def _joined(*parts: Any) -> str:
     return ID_SEPARATOR.join(map(str, parts))
 
@@ -247,16 +220,16 @@ def _milliseconds(times: pa.Array) -> list[int]:
     return [micros // _MILLISECOND for micros in times.cast(pa.int64()).to_pylist()]
 
 
-def _json_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column for the encoder. A text is JSON already."""
+def _texts(column: pa.Array) -> Texts:
+    """Return the JSON of a column's values. A text is JSON already."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return [None if text is None else msgspec.Raw(text.encode()) for text in column.to_pylist()]
-    return plain_values(column)
+        return [None if text is None else text.encode() for text in column.to_pylist()]
+    return json_texts(column)
 
 
-def _own_values(column: pa.Array) -> list[Any]:
+def _own_values(column: pa.Array) -> Texts:
     made = [b"{}" if text is None else text.encode() for text in column.to_pylist()]
-    return [msgspec.Raw(text) if is_object(text) else {"value": text.decode()} for text in made]
+    return [text if is_object(text) else encode({"value": text.decode()}) for text in made]
 
 
 def _id_columns(column: pa.StructArray) -> dict[str, list[Any]]:
@@ -272,7 +245,7 @@ def _id_value(value: Any) -> str:
         case Decimal():
             return format(value, "f")
         case _:
-            return _encode(value).decode()
+            return encode(value).decode()
 
 
 def _java_digits(number: float) -> str:

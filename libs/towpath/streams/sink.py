@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any
 
@@ -192,7 +192,7 @@ class JobSink:
         if stream not in self._lives:
             self._lives[stream] = self.connection.life_of(site=self.assignment.output.site, stream=stream)
         life = self._lives[stream]
-        named = [replace(message, identity=stored_id(life, message.identity)) for message in messages]
+        named = [Outgoing(m.subject, stored_id(life, m.identity), m.body) for m in messages]
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
         if len(fresh) == len(named):
@@ -222,6 +222,6 @@ def _fields(result: Outgoing) -> Mapping[str, Any]:
 RESULTS: Items[Outgoing] = Items(
     payload=lambda result: result.body,
     fields=_fields,
-    with_payload=lambda result, body: replace(result, body=body),
+    with_payload=lambda result, body: result._replace(body=body),
 )
 """Access of fault rules to results on their way out."""

@@ -30,6 +30,7 @@ TUNING = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "towpath.operators.python_daemon",
     # Time for a Python worker to report. The default of 15 s fails queries on an overloaded machine.
     "spark.python.authenticate.socketTimeout": "60s",
     # State: RocksDB with changelogs, so that a commit writes only what changed.

@@ -7,11 +7,10 @@ imported here, once for all workers: in a worker it would take as long as a rule
 
 from __future__ import annotations
 
-from pyspark import daemon
-
 from towpath.lab.faults import board
+from towpath.operators import python_daemon
 
 if __name__ == "__main__":
     board.prepare()
     board.begin_in_forks()
-    daemon.manager()
+    python_daemon.run()

@@ -50,13 +50,16 @@ class CusumDetector(Detector):
         self.lower_since: Place | None = None
         self.is_begun = False
         self._limits: tuple[float, float, float] | None = None
+        self._told: tuple[float | None, float | None] = (None, None)
 
     def see(self, sample: Sample) -> Verdict:
         """See `Detector`."""
-        if not self.reference.is_known:
-            self.reference.learn(sample.value)
-            return Verdict(LEARNING, None, None, None, None, (None, None, *self.reference.told))
-        mean, slack, threshold = self._limits = self._limits or self._frozen_limits()
+        if self._limits is None:
+            if not self.reference.is_known:
+                self.reference.learn(sample.value)
+                return Verdict(LEARNING, None, None, None, None, (None, None, *self.reference.told))
+            self._limits, self._told = self._frozen_limits(), self.reference.told
+        mean, slack, threshold = self._limits
         if not self.is_begun:
             self._begin(threshold, sample.place)
         self._add(sample, mean, slack)
@@ -95,7 +98,7 @@ class CusumDetector(Detector):
         is_upper = self.upper >= self.lower
         statistic = self.upper if is_upper else self.lower
         since = self.upper_since if is_upper else self.lower_since
-        own = (self.upper, self.lower, *self.reference.told)
+        own = (self.upper, self.lower, *self._told)
         if statistic <= threshold:
             return Verdict(NORMAL, None, statistic, threshold, since, own)
         if self._parameters.reset:
