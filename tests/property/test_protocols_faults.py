@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulation import SimulatedClock, SimulatedMesh
@@ -187,6 +187,7 @@ class Schedule:
     faults=st.lists(st.sampled_from(FAULTS), max_size=25),
     moments=st.lists(st.sampled_from(MOMENTS), max_size=60),
 )
+@example(name="adjust", faults=["none", "lose request"], moments=[])
 def test_operation_when_anything_fails_at_random_then_one_owner_and_every_event_once(
     name: str, faults: list[str], moments: list[str]
 ) -> None:

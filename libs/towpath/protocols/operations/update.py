@@ -134,6 +134,19 @@ def carried(record: OperationRecord) -> dict[str, int]:
     return found
 
 
+def restored_above(record: OperationRecord) -> RegistryChange:
+    """Return the change of a rollback: the old settings, under a revision above the one the site was told.
+
+    The site may have the new settings, or get them late. The revision tells it that the old ones count again.
+    """
+    change = restored(record)
+    if adjust_job.name not in record.begun:
+        return change
+    assert change.entry is not None
+    revision = record.entry_after.revision + 1
+    return change.model_copy(update={"entry": change.entry.model_copy(update={"revision": revision})})
+
+
 ADJUST = register(
     StepTable(
         name="adjust",
@@ -141,7 +154,7 @@ ADJUST = register(
         summary="an update that a running query can be told",
         chosen=lambda record: record.is_adjustment,
         steps=(check_spec, adjust_job, record_changed),
-        rolled_back=restored,
+        rolled_back=restored_above,
     )
 )
 
