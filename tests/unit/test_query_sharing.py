@@ -74,13 +74,15 @@ def test_programs_when_another_query_comes_then_keep_their_names() -> None:
     assert name in [one.name for one in shared_keys(after.program)]
 
 
-def test_jobs_when_all_events_are_at_one_site_then_are_one_chain_there() -> None:
+def test_jobs_when_a_stream_has_a_filter_then_choose_events_first_and_punctuate_panes() -> None:
     text = STREAM.replace('value="v"', 'value="v", sites="jfk", k="a%"') + "q = COMPUTE AVG(s, 1 m) EVERY 1 m"
-    (job,) = compiled(Asked("q", "cloud", text, {}, ["jfk", "cloud"])).pipeline.jobs
+    panes, answers = compiled(Asked("q", "cloud", text, {}, ["jfk", "cloud"])).pipeline.jobs
 
-    assert (job.site, job.output_site, job.output.topic) == ("jfk", "cloud", "queries/q")
-    assert isinstance(job.operator, Chain)
-    assert job.operator.step_names == ["choosing", "values", "panes", "answers"]
+    assert (panes.site, answers.site, answers.output.topic) == ("jfk", "cloud", "queries/q")
+    assert isinstance(panes.operator, Chain)
+    assert panes.operator.step_names == ["choosing", "values", "panes"]
+    assert isinstance(panes.operator.steps[-1], Window)
+    assert panes.operator.steps[-1].punctuates
 
 
 def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_site_answers() -> None:
@@ -99,8 +101,8 @@ def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest(
     asked = "a = COMPUTE AVG(s, 1 m) EVERY 1 m WITH SAMPLE 0.2  b = COMPUTE AVG(s, 1 m) EVERY 1 m"
 
     def sample(text: str) -> float | None:
-        (job,) = compiled(Asked("q", "jfk", STREAM + text, {}, ["jfk"])).pipeline.jobs
-        return job.inputs[0].sample
+        panes, _ = compiled(Asked("q", "jfk", STREAM + text, {}, ["jfk"])).pipeline.jobs
+        return panes.inputs[0].sample
 
     assert sample(asked) is None
     assert sample(f"{asked} WITH SAMPLE 0.5") == 0.5

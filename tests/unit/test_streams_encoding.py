@@ -52,6 +52,15 @@ def test_results_when_they_stand_for_events_then_ids_are_of_input_and_serial_in_
     assert Result.model_validate_json(second.body).input == UPSTREAM
 
 
+def test_punctuation_when_made_then_is_an_empty_window_with_an_id_of_its_end() -> None:
+    made = ENCODER.punctuation(1_000)
+    read = Result.model_validate_json(made.body)
+
+    assert made.identity == "job/1000/1000"
+    assert read.window is not None
+    assert read.window.start == read.window.end == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
 def test_results_when_windows_closed_then_order_and_ids_are_those_of_the_windows() -> None:
     def window(hour: int, key: Any, serial: int) -> dict[str, Any]:
         start = AT + timedelta(hours=hour)

@@ -187,6 +187,10 @@ class Window(StepModel):
     Results do not depend on how events were cut into batches only if this covers the disorder."""
     key: list[FieldName] = []
     aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
+    punctuates: bool = False
+    """Whenever time is past another end of windows, an empty window follows them as a punctuation: all that
+    end until then are stored before it (Tucker et al., 2003). So readers need not wait for a later one. For
+    the last step of tumbling windows."""
 
     _names = field_validator("fields")(own_names)
 
@@ -202,6 +206,8 @@ class Window(StepModel):
             raise ValueError(f"a {self.shape} window takes exactly {', '.join(sorted(needs))}")
         if self.event_time is not None and self.fields.get(self.event_time) is not FieldType.TIMESTAMP:
             raise ValueError(f"event_time {self.event_time!r} must be a declared field of type timestamp")
+        if self.punctuates and self.shape is not WindowShape.TUMBLING:
+            raise ValueError("only tumbling windows punctuate")
         _check_declared(self.fields, self.key, self.aggregates)
         return self
 

@@ -33,7 +33,8 @@ _STATE = "state binary"
 def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
     """The answers, each once, when the watermark has passed its moment."""
     shared = shared_keys(plan.program)
-    panes = union([_watermarked(frame) for frame in events.typed(dict(fields), required=["window_end"])])
+    bounds = ["window_start", "window_end"]
+    panes = union([_watermarked(frame) for frame in events.typed(dict(fields), required=bounds)])
     groups = PaneGroups(
         {one.name: one.program for one in shared}, [(kept.argument, str(kept.part)) for kept in plan.kept]
     )
@@ -62,9 +63,12 @@ def _watermarked(panes: DataFrame) -> DataFrame:
     closed = carried_name(CLOSED)
     if closed in panes.columns:
         return panes.withColumn(_WATERMARKED, F.window_time(named(closed)))
-    time = F.col("window_end") - F.expr("interval 1 microsecond")
+    # Other panes with the same end may follow a pane, and none follows a punctuation.
+    end = F.col("window_end")
+    time = F.when(F.col("window_start") < end, end - F.expr("interval 1 microsecond")).otherwise(end)
     timed = panes.withColumn(_WATERMARKED, time).withWatermark(f"`{_WATERMARKED}`", "0 seconds")
-    return timed.where(is_new(named(_WATERMARKED)))
+    # A condition that does not use the watermark's column Spark would move before the watermark.
+    return timed.where(is_new(named(_WATERMARKED)) & (named(_WATERMARKED) < end))
 
 
 def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str, FieldType]) -> DataFrame:

@@ -72,8 +72,9 @@ class Compiled:
 def compiled(asked: Asked) -> Compiled:
     """Return the pipeline that answers queries.
 
-    Events of one site are computed there by one job. Of several sites each makes panes of its own, which are
-    few and small, and the site that asks makes answers of them.
+    Each site with events makes panes of them, which are few and small. The site that asks makes answers of
+    panes. That takes a job of its own also where events and answers are at one site: it has little to do, and
+    would cost more as a step that runs with every micro-batch of events.
     Raises `TowpathError` with the place in the text.
     """
     meaning = check(parse(asked.text), asked.filled)
@@ -85,16 +86,14 @@ def compiled(asked: Asked) -> Compiled:
         _site_plan(site, tuple(topic for at, topic in places if at == site), meaning, sources, asked)
         for site in dict.fromkeys(site for site, _ in places)
     )
-    jobs = [_whole_job(asked, meaning, plans[0])] if len(plans) == 1 else _jobs(asked, meaning, plans)
-    return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=jobs))
+    return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=_jobs(asked, meaning, plans)))
 
 
 def query_text_of(spec: PipelineSpec) -> str | None:
     """Return the text that a pipeline answers; None if it answers none."""
     for job in spec.jobs:
-        steps = job.operator.steps if isinstance(job.operator, Chain) else [job.operator]
-        if job.name == spec.name and isinstance(steps[-1], Query):
-            return steps[-1].text
+        if job.name == spec.name and isinstance(job.operator, Query):
+            return job.operator.text
     return None
 
 
@@ -106,18 +105,6 @@ def _site_plan(
         for source in sources
     }
     return SitePlan(site, topics, shared_plan(meaning, positions, [site] * len(topics)))
-
-
-def _whole_job(asked: Asked, meaning: QuerySet, at: SitePlan) -> PipelineJob:
-    """Return the one job of queries whose events are all at one site."""
-    return PipelineJob(
-        name=asked.name,
-        site=at.site,
-        inputs=_inputs(at),
-        output=Output(site=asked.site, topic=asked.topic),
-        operator=Chain(steps=[*pane_steps(at.plan, meaning), _answers(asked, "answers")]),
-        trigger_s=asked.trigger_s,
-    )
 
 
 def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[PipelineJob]:
@@ -138,7 +125,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         site=asked.site,
         inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
         output=Output(topic=asked.topic),
-        operator=_answers(asked, None),
+        operator=Query(text=asked.text, filled={**asked.filled}),
         trigger_s=asked.trigger_s,
     )
     return [*panes, answers]
@@ -157,10 +144,6 @@ def _inputs(at: SitePlan) -> list[Input]:
     ]
 
 
-def _answers(asked: Asked, name: str | None) -> Query:
-    return Query(name=name, text=asked.text, filled={**asked.filled})
-
-
 def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
     """Return the steps that make panes of events."""
     choosing = Filter(name="choosing", fields=meaning.types, where=plan.where) if plan.where else None
@@ -175,6 +158,7 @@ def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
             watermark_s=plan.delay_micros / 1e6,
             key=[*plan.keys],
             aggregates={one.name: _aggregate(one) for one in plan.kept},
+            punctuates=True,
         ),
     ]
 

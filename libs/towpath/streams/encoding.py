@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -114,6 +115,21 @@ class MessageEncoder:
         places = by.to_pylist()
         # Spark returns closed windows in the order of its state's bytes.
         return [messages[n] for n in sorted(range(len(messages)), key=places.__getitem__)]
+
+    def punctuation(self, end_ms: int) -> Message:
+        """Return an empty window at `end_ms`, milliseconds since 1970. It stands for no event."""
+        end = datetime.fromtimestamp(end_ms / 1000, UTC).isoformat()
+        body = {
+            "job": self.job,
+            "site": self.site,
+            "epoch": self.epoch,
+            "serial": 0,
+            "stored_at": datetime.now(UTC).isoformat(),
+            "window": {"start": end, "end": end},
+            "count": 0,
+            "values": {},
+        }
+        return Message(_joined(self.job, end_ms, end_ms), encode(body))
 
     def rejected(self, events: Iterable[RejectedEvent]) -> list[Message]:
         """Return a message for each event, by input and serial number. Repeated ones appear once."""

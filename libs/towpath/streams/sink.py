@@ -161,10 +161,21 @@ class JobSink:
     _lives: dict[str, str] = field(default_factory=dict)
     """Stream → the beginning of its message ids."""
 
-    def __call__(self, results: Sequence[Message], rejected: Sequence[Message], batch: int) -> None:
-        """Publish one micro-batch. Spark commits it when this returns."""
+    def __call__(
+        self,
+        results: Sequence[Message],
+        rejected: Sequence[Message],
+        batch: int,
+        punctuation: Message | None = None,
+    ) -> None:
+        """Publish one micro-batch. Spark commits it when this returns.
+
+        A `punctuation` is published when all results are stored.
+        """
         try:
             self._publish(results, rejected, batch)
+            if punctuation is not None:
+                self._store(batch, self.assignment.output.stream, [self._outgoing(punctuation)])
         except (Fenced, Unpublished) as error:
             raise without_history(error) from None
 
@@ -175,8 +186,7 @@ class JobSink:
         # Rejected events first: anyone who sees a result may rely on the rejections before it.
         bad = [Outgoing(reject, message.identity, message.body) for message in rejected]
         self.rejected += self._store(batch, rejected_stream(output.stream), bad)
-        sink = sink_subject(output.site, job, epoch)
-        good = [Outgoing(sink, message.identity, message.body) for message in results]
+        good = [self._outgoing(message) for message in results]
         if SINK_PUBLISH.rules:
             good = [*SINK_PUBLISH.through(good, RESULTS, job=job, topic=output.topic)]
         begun_ns = time_ns()
@@ -185,6 +195,10 @@ class JobSink:
         # If some were stored before, this is a repetition, and the time of the first storing is not known.
         if self.on_stored is not None and 0 < new == len(good):
             self.on_stored(StoredBatch(batch, good, begun_ns, time_ns()))
+
+    def _outgoing(self, result: Message) -> Outgoing:
+        subject = sink_subject(self.assignment.output.site, self.assignment.spec.name, self.assignment.epoch)
+        return Outgoing(subject, result.identity, result.body)
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:

@@ -43,8 +43,8 @@ def print_plan(found: Compiled, *, as_json: bool) -> None:
         tree.add(f"{query.name}: {moments(query.every)}" + _by(query))
     for at in found.sites:
         where = (
-            "the same job"
-            if len(found.sites) == 1
+            "the same site"
+            if at.site == asked.site
             else f"about {_link_bytes(at.plan):,.0f} bytes per key and hour"
         )
         branch = tree.add(f"[bold]{at.site}[/]: panes of {_seconds(at.plan.program.pane_micros)} ({where})")
@@ -75,7 +75,7 @@ def _plan(found: Compiled) -> dict[str, Any]:
                 "site": at.site,
                 "topics": at.topics,
                 "pane_s": at.plan.program.pane_micros / 1e6,
-                "bytes_per_key_and_hour": 0 if len(found.sites) == 1 else round(_link_bytes(at.plan)),
+                "bytes_per_key_and_hour": 0 if at.site == found.asked.site else round(_link_bytes(at.plan)),
                 "parts": [
                     {
                         "part": str(kept.part),

@@ -31,9 +31,10 @@ from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.chains import state_behind_windows_allowed
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import keeps_state, kind_of
+from towpath.operators.kinds.window import punctuated_ms
 from towpath.operators.processing_windows import MicroBatchWindow
-from towpath.operators.rejections import Observed, observed
-from towpath.streams.encoding import MessageEncoder
+from towpath.operators.rejections import observed
+from towpath.streams.encoding import Message, MessageEncoder
 from towpath.streams.pacing import forget_pace, is_waiting
 from towpath.streams.reading import Reading
 from towpath.streams.sink import JobSink, SinkConnection
@@ -163,6 +164,8 @@ class Query:
     """The newest committed micro-batch whose report was taken in."""
     _window: MicroBatchWindow | None = None
     """Makes the results of a micro-batch for operators whose plan does not."""
+    _passed_ms: int = 0
+    """End of windows that was punctuated last, milliseconds since 1970."""
     _started: threading.Event = field(default_factory=threading.Event)
     """Set when `running` is there: Spark may publish the first micro-batch before."""
 
@@ -224,15 +227,27 @@ class Query:
             frame = self._window.results(frame, planned.after, planned.through)
         encoder = MessageEncoder.of(self.assignment, self.settings.site)
         results = encoder.results(frame.toArrow())
-        seen = self._observed()
-        self.sink(results, encoder.rejected(seen.rejected), batch)
+        execution = self._execution()
+        seen = observed(execution)
+        self.sink(results, encoder.rejected(seen.rejected), batch, self._punctuation(encoder, execution))
         self.steps.take_in(seen, len(results))
 
-    def _observed(self) -> Observed:
-        """Return what the micro-batch under way has observed. Its results must be computed."""
+    def _execution(self) -> Any:
+        """Return Spark's execution of the micro-batch under way, once its results are computed."""
         if not self._started.wait(START_S) or self.running is None:
             raise RuntimeError(f"query {self.assignment.spec.name} has not started in {START_S:g} s")
-        return observed(self.running._jsq.streamingQuery().lastExecution())  # type: ignore[operator]
+        return self.running._jsq.streamingQuery().lastExecution()  # type: ignore[operator]
+
+    def _punctuation(self, encoder: MessageEncoder, execution: Any) -> Message | None:
+        """Return the punctuation of the micro-batch under way, if time is past another end of windows."""
+        size_ms = punctuated_ms(self.assignment.spec.operator)
+        if size_ms == 0:
+            return None
+        passed_ms = execution.offsetSeqMetadata().batchWatermarkMs() // size_ms * size_ms
+        if passed_ms <= self._passed_ms:
+            return None
+        self._passed_ms = passed_ms
+        return encoder.punctuation(passed_ms)
 
     def is_active(self) -> bool:
         """Return True if Spark still runs the query."""

@@ -78,7 +78,9 @@ async def test_queries_when_their_job_restarts_then_all_answers_are_those_of_the
     site: Site,
 ) -> None:
     made = compiled(Asked("q", "jfk", TEXT, {}, ["jfk"]))
-    job = assignment(made.pipeline.jobs[0].operator.model_dump(mode="json"), max_events_per_batch=25)
+    panes, answering = (job.operator.model_dump(mode="json") for job in made.pipeline.jobs)
+    chain = {"kind": "chain", "steps": [*panes["steps"], {**answering, "name": "answers"}]}
+    job = assignment(chain, max_events_per_batch=25)
     events = history()
     # Time goes on, so that all windows of the history are past.
     ends = [{"at": (BEGIN + timedelta(seconds=LAST_S + 30 + second)).isoformat()} for second in (0, 1, 2)]

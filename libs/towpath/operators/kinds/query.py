@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from towpath.operators.job_events import JobEvents
     from towpath.queries.planning import SharedPlan
 
+_BOUNDS = ("window_start", "window_end")
+
 
 def compile_query(operator: Query, events: JobEvents) -> DataFrame:
     """The answers whose moments have come."""
@@ -39,7 +41,7 @@ def reads(operator: Query) -> dict[str, FieldType]:
     plan = plan_of(operator)
     types = {Part.COUNT: FieldType.LONG, Part.SERIES: FieldType.STRING}
     return {
-        "window_end": FieldType.TIMESTAMP,
+        **dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP),
         **dict.fromkeys(plan.keys, FieldType.STRING),
         **{kept.name: types.get(kept.part, FieldType.DOUBLE) for kept in plan.kept},
     }
@@ -48,7 +50,7 @@ def reads(operator: Query) -> dict[str, FieldType]:
 def writes(operator: Query) -> Schema:
     """The fields of answers. A value may be a number or a list."""
     by = {key.name: FieldType(key.type) for query in plan_of(operator).program.queries for key in query.by}
-    bounds = dict.fromkeys(("window_start", "window_end"), FieldType.TIMESTAMP)
+    bounds = dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)
     return {"query": FieldType.STRING, "value": None, **by, **bounds}
 
 

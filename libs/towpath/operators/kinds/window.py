@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from towpath.contracts.operators import AggregateFunction, FieldType, ProcessingWindow, Window
+from towpath.contracts.operators import (
+    AggregateFunction,
+    Chain,
+    FieldType,
+    Operator,
+    ProcessingWindow,
+    Window,
+)
 from towpath.operators.kind import OperatorKind, Schema, register
 
 if TYPE_CHECKING:
@@ -48,7 +55,13 @@ def state(operator: Window) -> dict[str, Any]:
     """The operator without fields that only have their type checked: they leave no trace in the state."""
     used = {*placing(operator), *(aggregate.field for aggregate in operator.aggregates.values())}
     fields = {name: kind for name, kind in operator.fields.items() if name in used}
-    return {**operator.model_dump(exclude={"name"}), "fields": fields}
+    return {**operator.model_dump(exclude={"name", "punctuates"}), "fields": fields}
+
+
+def punctuated_ms(operator: Operator) -> int:
+    """Return the distance of an operator's punctuations, milliseconds; 0 if it makes none."""
+    last = operator.steps[-1] if isinstance(operator, Chain) else operator
+    return round((last.size_s or 0) * 1000) if isinstance(last, Window) and last.punctuates else 0
 
 
 def nondeterminism(operator: Window) -> str | None:

@@ -52,11 +52,13 @@ class Group:
             self._restore(state)
 
     def take(self, panes: Sequence[Pane]) -> None:
-        """Take in panes, in any order, of which none ends before the last `answers`."""
+        """Take in panes, in any order. One that ends before the last `answers` comes too late to count."""
         columns = {view: self._columns(view) for view in self._views}
         if self._done is None and panes:
             self._done = min(pane.end for pane in panes) - self._program.pane_micros
         for pane in panes:
+            if self._done is not None and pane.end <= self._done:
+                continue
             for view, histories in self._views.items():
                 key = tuple(pane.keys[column] for column in view)
                 if all(key):
