@@ -23,7 +23,7 @@ from towpath.hooks.points import Point
 from towpath.lab.faults.point_rule import PointRule
 from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.rule_at_work import ProcessContext
-from towpath.streams import source
+from towpath.streams import event_reader, source
 from towpath.streams.passing import EVENTS, ChangedMessage
 
 EVENTS_A_BUNDLE = 1_000
@@ -113,10 +113,10 @@ def point_ns(rules: dict[str, tuple[PointRule, ...]]) -> dict[str, float]:
 def reading_ns(rules: dict[str, tuple[PointRule, ...]]) -> dict[str, float]:
     """Nanoseconds of CPU per event of a task's reading, from messages in memory to Arrow batches."""
     log = _Log()
-    source.reader_for = lambda access: log  # type: ignore[assignment]
+    event_reader.reader_for = lambda access: log  # type: ignore[assignment]
     options = {"url": "", "credentials_file": "", "stream": "IN", "job": "delays"}
     reader = source.StreamReader(options)
-    part = source.SerialRange(0, BUNDLES * EVENTS_A_BUNDLE)
+    part = event_reader.SerialRange(0, BUNDLES * EVENTS_A_BUNDLE)
 
     def once(active: tuple[PointRule, ...]) -> None:
         source.SOURCE_READ.rules = active

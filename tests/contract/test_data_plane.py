@@ -127,6 +127,7 @@ def test_identity_when_a_message_waits_in_a_shadow_then_is_the_one_it_has_in_the
         ({"serial": 7}, Offset(7)),
         ({"serial": -1}, Offset(-1)),
         ({"serial": 7, "nudges": 2}, Offset(7, 2)),
+        ({"serial": 7, "shares": {"=a": 0.5}}, Offset(7, shares={"=a": 0.5})),
         ({"serial": 7, "stored_at": "2026-11-25T08:00:00.5Z"}, Offset(7, 0, "2026-11-25T08:00:00.5Z")),
     ],
 )

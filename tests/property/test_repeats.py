@@ -9,10 +9,11 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.streams import source
+from towpath.streams import event_reader
+from towpath.streams.event_reader import SerialRange
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
-from towpath.streams.source import SerialRange, StreamReader
+from towpath.streams.source import StreamReader
 from towpath.streams.stream_view import StreamView
 
 BODIES = {
@@ -70,7 +71,7 @@ def test_events_when_read_in_any_pieces_and_over_any_restarts_then_are_those_of_
                "repeats_within": str(within), **Reading(None, from_device=True).options()}  # fmt: skip
     end = len(events)
     parts = st.tuples(st.integers(0, end), st.integers(0, end)).map(sorted)
-    with mock.patch.object(source, "reader_for", return_value=log):
+    with mock.patch.object(event_reader, "reader_for", return_value=log):
         reader, position = StreamReader(options), 0
         while position < end:
             match data.draw(

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from towpath.streams import pacing, source
+from towpath.streams import event_reader, pacing, source
+from towpath.streams.event_reader import RangeReader, Recalled, SerialRange
 from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import REASON, SERIAL, TEXT, Reading
-from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
+from towpath.streams.source import StreamReader
 from towpath.streams.stream_view import StreamView
 
 
@@ -54,7 +55,7 @@ class Log:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     kept = Log(1, 100)
-    monkeypatch.setattr(source, "reader_for", lambda access: kept)
+    monkeypatch.setattr(event_reader, "reader_for", lambda access: kept)
     return kept
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 # Subjects ------------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ RECALL_LIMIT = 20_000
 @dataclass(frozen=True)
 class Offset:
     """A source's offset in a Spark checkpoint, `{"serial": n, "nudges": k, "stored_at": time}`: all events up
-    to serial number n are processed. `nudges` and `stored_at` may be missing.
+    to serial number n are processed. All but `serial` may be missing.
 
     A stream that is made again numbers its events from 1 again, and so does one that lost its end, from there
     on. The offset tells: it has the time at which the stream stored event n, to the nanosecond. A mirror has
@@ -385,15 +385,21 @@ class Offset:
     nudges: int = 0
     stored_at: str = ""
     """As the server writes it."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of the events up to this offset, the shares that are read, see `streams.thinning`. A micro-batch that
+    runs again reads the same ones."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The offset in the JSON that Spark keeps."""
         return cls(
-            int(document["serial"]), int(document.get("nudges", 0)), str(document.get("stored_at", ""))
+            int(document["serial"]),
+            int(document.get("nudges", 0)),
+            str(document.get("stored_at", "")),
+            dict(document.get("shares", {})),
         )
 
     def document(self) -> dict[str, Any]:
         """The JSON for Spark to keep."""
-        beside = {"nudges": self.nudges, "stored_at": self.stored_at}
+        beside = {"nudges": self.nudges, "stored_at": self.stored_at, "shares": {**self.shares}}
         return {"serial": self.serial, **{name: value for name, value in beside.items() if value}}

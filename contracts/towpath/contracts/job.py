@@ -17,6 +17,19 @@ MAX_REPEATS_WITHIN = 200_000
 """A query keeps so many identities in 26 MB, and reads them in a second when it starts."""
 
 
+class Thinning(Model):
+    """Permission to read a part of the events: where a job needs no more of them, or cannot keep up.
+
+    Each event that is read has the weight 1 / share.
+    """
+
+    strata: dict[FieldName, FieldName] = {}
+    """Field of events → field of the key of the job's window that has its value behind `=`. Each combination
+    of values has a share of its own, which the window's `precision` demands."""
+    salience: int | None = Field(default=None, ge=0, le=100)
+    """A job that falls behind reads less, the sooner the smaller this is; null: never less."""
+
+
 class Input(Model):
     """Where a job reads: a topic at a site."""
 
@@ -44,6 +57,9 @@ class Input(Model):
     sample: float | None = Field(default=None, gt=0, lt=1)
     """Share of the events that is read, chosen by their serial numbers. An update may change this while the
     job runs."""
+    thinning: Thinning | None = None
+    """Shares that follow from what is read; null: all events count. An update may change this while the job
+    runs."""
 
     @field_validator("identity")
     @classmethod
@@ -202,7 +218,8 @@ class ResolvedInput(Model):
     on_loss: Literal["stop", "report"] = "stop"
     format: EventFormat | None = None
     sample: float | None = None
-    """All three as in `Input`."""
+    thinning: Thinning | None = None
+    """All four as in `Input`."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:

@@ -160,6 +160,25 @@ def _check_declared(fields: dict[str, FieldType], key: list[str], aggregates: di
         raise ValueError(f"{missing[0]!r} is not among the fields")
 
 
+class Precision(Model):
+    """The error that the sum, the mean or the number of values may have in so many tumbling windows together."""
+
+    of: Literal["mean", "sum", "count"]
+    weight: FieldName
+    """The aggregate that has the sum of the weights of events with a value."""
+    sum: FieldName | None = None
+    """The aggregate that has the sum of values times weights; null for a number of values."""
+    squares: FieldName | None = None
+    """The aggregate that has the sum of squares times weights."""
+    max_error: float = Field(gt=0, lt=1)
+    """Relative error."""
+    confidence: float = Field(gt=0, lt=1)
+    """Probability of no larger error."""
+    windows: int = Field(ge=1)
+    key: list[FieldName] = []
+    """Fields of the window's key by whose values the results are told apart."""
+
+
 class WindowShape(StrEnum):
     """Position of windows in time."""
 
@@ -191,6 +210,8 @@ class Window(StepModel):
     """Whenever time is past another end of windows, an empty window follows them as a punctuation: all that
     end until then are stored before it (Tucker et al., 2003). So readers need not wait for a later one. For
     the last step of tumbling windows."""
+    precision: list[Precision] = []
+    """Promises that the shares of `Input.thinning` must keep."""
 
     _names = field_validator("fields")(own_names)
 

@@ -17,7 +17,7 @@ from towpath.operators.kind import kind_of, user_code
 
 AT_THE_HUB = "as it is; at the hub it may change"
 
-SAID_OF_AN_INPUT = ("identity", "repeats_within", "on_loss", "format", "sample")
+SAID_OF_AN_INPUT = ("identity", "repeats_within", "on_loss", "format", "sample", "thinning")
 """Fields of an input that leave the stream as it is. A running job may change them."""
 
 

@@ -24,7 +24,7 @@ from towpath.operators.kind import user_code, with_code_at
 _REASON_FIELDS = 3
 """A reason names this many fields, and then the number of the others."""
 
-_RULE_OF_AN_INPUT = re.compile(r"^inputs\[\d+\]\.(identity|repeats_within|on_loss|format|sample)")
+_RULE_OF_AN_INPUT = re.compile(r"^inputs\[\d+\]\.(identity|repeats_within|on_loss|format|sample|thinning)")
 """Fields of an input that leave its topic as it is."""
 
 

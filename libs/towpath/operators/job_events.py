@@ -103,9 +103,11 @@ class InputEvents(JobEvents):
     ) -> list[DataFrame]:
         check_names([*(fields or ())], "operator.fields")
         inputs, text = self.assignment.inputs, keeps_text or self.keeps_text
+        weighs = any(resolved.thinning is not None for resolved in inputs)
         return [
             self.read(
-                inputs[at], Reading(fields, inputs[at].from_device, at, required, text, _form(inputs[at]))
+                inputs[at],
+                Reading(fields, inputs[at].from_device, at, required, text, _form(inputs[at]), weighs),
             )
             for at in self.positions
         ]

@@ -10,6 +10,7 @@ from towpath.contracts.fields import FieldType
 from towpath.queries.functions import FUNCTIONS, OUTLIERS, Form
 from towpath.queries.meaning import SITE, Query, QuerySet
 from towpath.queries.problems import problem
+from towpath.queries.program import ESTIMATED
 from towpath.queries.providers import declared, field_name
 from towpath.queries.row_reader import RowReader
 from towpath.queries.scope import Scope
@@ -38,8 +39,11 @@ from towpath.queries.tree import (
     parts_of,
 )
 
-_NOT_BUILT = ("max_error", "salience", "scheduler")
+_NOT_BUILT = ("scheduler",)
 """Options of the language that Towpath cannot keep yet. It refuses what it would have to ignore."""
+
+ESTIMATED_EVERY = TimeWindow(1_000_000)
+"""Moments of a query that is estimated and has no EVERY: it does not see each event."""
 
 
 def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
@@ -91,8 +95,13 @@ def _query(insight: Insight, scope: Scope) -> Query:
     reader = _Reader(insight, scope)
     expression = reader.whole(insight.expression)
     when = None if insight.when is None else reader.condition(insight.when)
-    query = Query(insight.name, expression, when, insight.every, insight.by, insight.options)
+    every = insight.every
+    if every is None and insight.options.is_estimated:
+        every = ESTIMATED_EVERY
+    query = Query(insight.name, expression, when, every, insight.by, insight.options)
     _check_query(insight, query)
+    if query.options.is_estimated:
+        _check_estimated(insight, query)
     _check_answers_read(query, scope)
     _check_streams_read(query, scope)
     return query
@@ -108,7 +117,7 @@ def _check_answers_read(query: Query, scope: Scope) -> None:
                 what = f"{query.name!r} reads the answers of {read!r}, which are not by {grouping.name!r}"
                 allowed = names or f"no BY, or BY in {read!r} too"
                 raise problem(grouping.place, what, found=grouping.name, allowed=allowed)
-        for option in ("sample", "max_error"):
+        for option in ("sample", "max_error", "salience"):
             if getattr(query.options, option) is not None:
                 what = f"{option.upper()} chooses events of streams, and {query.name!r} reads answers"
                 raise problem(place, what, allowed=f"{option.upper()} in {read!r}")
@@ -148,6 +157,26 @@ def _check_query(insight: Insight, query: Query) -> None:
         raise problem(
             insight.place, f"{OUTLIERS} needs EVERY, the slide of its window", allowed="EVERY 5 SECONDS"
         )
+
+
+def _check_estimated(insight: Insight, query: Query) -> None:
+    """Refuse what cannot be estimated from a part of the events."""
+    option = "MAX_ERROR" if query.options.max_error is not None else "SALIENCE"
+    if not isinstance(query.every, TimeWindow):
+        what = f"{option} leaves out events, so there is no n-th one"
+        raise problem(insight.place, what, allowed="EVERY 10 SECONDS")
+    for use in query.uses:
+        if use.function not in ESTIMATED or not isinstance(use.window, TimeWindow):
+            what = f"{option} is for estimates, and {use.function} of this window is none"
+            allowed = [f"{name}(…, 10 MINUTES)" for name in sorted(ESTIMATED)]
+            raise problem(insight.place, what, found=use.function, allowed=allowed)
+    for part in parts_of(query.expression) if option == "MAX_ERROR" else ():
+        found = part.operator if isinstance(part, Arithmetic) else None
+        found = part.function if isinstance(part, Call) else found
+        if found is not None and found not in "*/":
+            what = "errors relative to a value follow from those of its factors alone"
+            allowed = "products and quotients of functions and numbers"
+            raise problem(insight.place, what, found=found, allowed=allowed)
 
 
 @dataclass(frozen=True)

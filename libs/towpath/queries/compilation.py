@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fields import FieldType
-from towpath.contracts.job import Input, Output
-from towpath.contracts.operators import Aggregate, AggregateFunction, Chain, Filter, Map, Query, Step, Window
+from towpath.contracts.job import Input, Output, Thinning
+from towpath.contracts.operators import (
+    Aggregate,
+    AggregateFunction,
+    Chain,
+    Filter,
+    Map,
+    Precision,
+    Query,
+    Step,
+    Window,
+)
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.queries.checking import check
 from towpath.queries.meaning import ALL_SITES, HERE, QuerySet, Source
 from towpath.queries.parsing import parse
-from towpath.queries.planning import AT, Kept, SharedPlan, shared_plan
-from towpath.queries.program import Part
+from towpath.queries.planning import AT, Kept, SharedPlan, is_field, shared_plan
+from towpath.queries.program import WEIGHTED_PARTS, Part
+from towpath.queries.tree import TimeWindow
 
 _FUNCTIONS = {
     Part.COUNT: AggregateFunction.COUNT,
@@ -24,6 +36,8 @@ _FUNCTIONS = {
     Part.MAX: AggregateFunction.MAX,
     Part.SERIES: AggregateFunction.SERIES,
 }
+
+_PRECISE: Mapping[str, Literal["mean", "sum", "count"]] = {"AVG": "mean", "SUM": "sum", "COUNT": "count"}
 
 Place = tuple[str, str]
 """Site and topic."""
@@ -113,7 +127,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         PipelineJob(
             name=f"{asked.name}-{at.site}",
             site=at.site,
-            inputs=_inputs(at),
+            inputs=_inputs(at, meaning),
             output=Output(topic=f"{asked.topic}/panes"),
             operator=Chain(steps=pane_steps(at.plan, meaning)),
             trigger_s=asked.trigger_s,
@@ -131,24 +145,40 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
     return [*panes, answers]
 
 
-def _inputs(at: SitePlan) -> list[Input]:
-    """Return the topics of a site. If all queries are content with a sample, no more is read."""
-    sample = max(
-        query.options.sample or 1.0
-        for query in at.plan.program.queries
-        if any(argument.insight is None for argument in query.columns)
-    )
+def _inputs(at: SitePlan, meaning: QuerySet) -> list[Input]:
+    """Return the topics of a site. No more is read than the queries need."""
+    sample = max(query.options.sample or 1.0 for query in meaning.queries if query.reads_streams)
     return [
-        Input(site=at.site, topic=topic, start="latest", sample=sample if sample < 1 else None)
+        Input(
+            site=at.site,
+            topic=topic,
+            start="latest",
+            sample=sample if sample < 1 else None,
+            thinning=_thinning(at.plan, meaning) if meaning.is_thinned else None,
+        )
         for topic in at.topics
     ]
+
+
+def _thinning(plan: SharedPlan, meaning: QuerySet) -> Thinning:
+    """Return what may be left out: all queries are content with estimates."""
+    strata = {
+        grouping.fields[0]: key.column
+        for query, program in zip(meaning.queries, plan.program.queries, strict=True)
+        for grouping, key in zip(query.by, program.by, strict=True)
+        if query.options.max_error is not None and is_field(grouping)
+    }
+    salience = [query.options.salience for query in meaning.queries if query.reads_streams]
+    known = [each for each in salience if each is not None]
+    return Thinning(strata=strata, salience=max(known) if len(known) == len(salience) else None)
 
 
 def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
     """Return the steps that make panes of events."""
     choosing = Filter(name="choosing", fields=meaning.types, where=plan.where) if plan.where else None
     return [
-        *([choosing] if choosing else []),
+        # Weights are those of the job's inputs, which its first step reads.
+        *([choosing] if choosing and not meaning.is_thinned else []),
         Map(name="values", fields=meaning.types, select={**plan.select}),
         Window(
             name="panes",
@@ -159,12 +189,42 @@ def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
             key=[*plan.keys],
             aggregates={one.name: _aggregate(one) for one in plan.kept},
             punctuates=True,
+            precision=_precision(plan),
         ),
     ]
 
 
 def _aggregate(kept: Kept) -> Aggregate:
+    if kept.part in WEIGHTED_PARTS:
+        return Aggregate(function=AggregateFunction.SUM, field=kept.name)
     return Aggregate(function=_FUNCTIONS[kept.part], field=kept.argument)
+
+
+def _precision(plan: SharedPlan) -> list[Precision]:
+    """Return what shares of events must suffice for. Each function of a query has its part of the error."""
+    found = []
+    for query in plan.program.queries:
+        if query.options.max_error is None or query.options.confidence is None:
+            continue
+        count = len(query.uses)
+        for use in query.uses:
+            assert isinstance(use.window, TimeWindow)
+            column = query.columns[use.arguments[0]]
+            of = _PRECISE[use.function]
+            is_count = of == "count"
+            found.append(
+                Precision(
+                    of=of,
+                    weight=Kept(column, Part.WEIGHT).name,
+                    sum=None if is_count else Kept(column, Part.WEIGHTED).name,
+                    squares=None if is_count else Kept(column, Part.SQUARES).name,
+                    max_error=query.options.max_error / count,
+                    confidence=1 - (1 - query.options.confidence) / count,
+                    windows=use.window.micros // plan.program.pane_micros,
+                    key=[key.column for key in query.by],
+                )
+            )
+    return found
 
 
 def _type(name: str, plan: SharedPlan) -> FieldType:

@@ -62,6 +62,11 @@ class Query:
         parts = [*parts_of(self.expression), *parts_of(self.when)]
         return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
 
+    @property
+    def reads_streams(self) -> bool:
+        """True if it reads events, and not only answers of other queries."""
+        return any(argument.streams for argument in self.arguments)
+
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """All arguments of its functions, each once."""
@@ -77,6 +82,11 @@ class QuerySet:
     """A query that reads another one's answers comes after it."""
     types: dict[str, FieldType]
     """Field → type, of all events."""
+
+    @property
+    def is_thinned(self) -> bool:
+        """True if no query needs all events of the streams."""
+        return all(query.options.is_estimated for query in self.queries if query.reads_streams)
 
     @property
     def used(self) -> list[Source]:

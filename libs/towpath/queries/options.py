@@ -54,7 +54,7 @@ OPTIONS = {
 """Name in the text → what it is."""
 
 _TOGETHER = (("MAX_ERROR", "CONFIDENCE"), ("ALGORITHM", "K", "R"))
-_APART = ("SAMPLE", "MAX_ERROR")
+_CHOOSING = ("MAX_ERROR", "SALIENCE")
 
 
 def options_of(given: Sequence[tuple[str, Any, Place]]) -> Options:
@@ -78,8 +78,8 @@ def options_of(given: Sequence[tuple[str, Any, Place]]) -> Options:
             raise problem(
                 places[known], f"{known} needs {' and '.join(missing)}", allowed=" AND ".join(names)
             )
-    if all(name in places for name in _APART):
-        raise problem(
-            places["SAMPLE"], "SAMPLE is a fixed share, and MAX_ERROR chooses one", allowed="one of them"
-        )
+    for name in _CHOOSING:
+        if name in places and "SAMPLE" in places:
+            what = f"SAMPLE is a fixed share, and {name} chooses one"
+            raise problem(places["SAMPLE"], what, allowed="one of them")
     return Options(**found)

@@ -15,8 +15,17 @@ from dataclasses import dataclass
 
 from towpath.contracts.fields import FieldType
 from towpath.queries.meaning import SITE, Query, QuerySet, Source
-from towpath.queries.program import PARTS, KeyColumn, Part, Program, QueryProgram, is_of_panes
-from towpath.queries.row_sql import argument_sql, grouping_sql, streams_sql
+from towpath.queries.program import (
+    PARTS,
+    WEIGHTED_PARTS,
+    KeyColumn,
+    Part,
+    Program,
+    QueryProgram,
+    is_of_panes,
+    parts_needed,
+)
+from towpath.queries.row_sql import argument_sql, grouping_sql, streams_sql, weighted_sql
 from towpath.queries.tree import Argument, Grouping, Metric, TimeWindow
 
 AT = "at"
@@ -90,6 +99,10 @@ def shared_plan(
                 select.setdefault(key.column, grouping_sql(grouping, sites))
         for kept in dict.fromkeys(_kept(query, columns)):
             served.setdefault(kept, []).append(query.name)
+            if kept.part in WEIGHTED_PARTS and kept.argument in select:
+                select[kept.name] = weighted_sql(
+                    select[kept.argument], *WEIGHTED_PARTS[kept.part], is_thinned=asked.is_thinned
+                )
         programs.append(
             QueryProgram(query.name, query.expression, query.when, query.every, by, query.options, columns)
         )
@@ -134,7 +147,7 @@ def _kept(query: Query, columns: Mapping[Argument, str]) -> Iterator[Kept]:
                 continue
             column = columns[argument]
             if is_of_panes(use, query.every):
-                yield from (Kept(column, part) for part in (Part.COUNT, *PARTS[use.function]))
+                yield from (Kept(column, part) for part in (Part.COUNT, *parts_needed(use, query.options)))
             else:
                 yield Kept(column, Part.SERIES)
 
@@ -160,9 +173,13 @@ def _time_column(name: str | None) -> str:
 
 def _key_column(grouping: Grouping, types: Mapping[str, FieldType]) -> KeyColumn:
     column = f"by_{_digest(repr((grouping.fields, grouping.geohash)))}"
-    is_field = grouping.geohash is None and grouping.fields != (SITE,)
-    kind = types[grouping.fields[0]] if is_field else FieldType.STRING
+    kind = types[grouping.fields[0]] if is_field(grouping) else FieldType.STRING
     return KeyColumn(grouping.name, column, str(kind))
+
+
+def is_field(grouping: Grouping) -> bool:
+    """Return true if events are grouped by the values of a field."""
+    return grouping.geohash is None and grouping.fields != (SITE,)
 
 
 def _digest(text: str) -> str:

@@ -21,6 +21,36 @@ class Part(StrEnum):
     MAX = "max"
     SERIES = "series"
     """Each value, with its event's time, input and serial number."""
+    WEIGHT = "weight"
+    """The sum of the weights w of events that have a value v."""
+    WEIGHTED = "weighted"
+    """The sum of w · v."""
+    SQUARES = "squares"
+    """The sum of w · v²."""
+    DOUBT = "doubt"
+    """The sum of w · (w - 1): the variance of `WEIGHT`."""
+    DOUBT_WEIGHTED = "doubt_weighted"
+    """The sum of w · (w - 1) · v."""
+    DOUBT_SQUARES = "doubt_squares"
+    """The sum of w · (w - 1) · v²: the variance of `WEIGHTED`."""
+
+
+WEIGHTED_PARTS: Mapping[Part, tuple[int, int]] = {
+    Part.WEIGHT: (0, 0),
+    Part.WEIGHTED: (0, 1),
+    Part.SQUARES: (0, 2),
+    Part.DOUBT: (1, 0),
+    Part.DOUBT_WEIGHTED: (1, 1),
+    Part.DOUBT_SQUARES: (1, 2),
+}
+"""Sum of w · (w - 1)^i · v^j → i and j."""
+
+ESTIMATED: Mapping[str, tuple[Part, ...]] = {
+    "COUNT": (Part.WEIGHT, Part.DOUBT),
+    "SUM": tuple(WEIGHTED_PARTS),
+    "AVG": tuple(WEIGHTED_PARTS),
+}
+"""Function → its needs beside the count where events may be left out. No other function is estimated."""
 
 
 PARTS: Mapping[str, tuple[Part, ...]] = {
@@ -38,6 +68,11 @@ PARTS: Mapping[str, tuple[Part, ...]] = {
     "RUNNING_SDEV": (Part.SUM, Part.SDEV),
 }
 """Function → its needs beside the count, at the edge of a pane. All others need the values themselves."""
+
+
+def parts_needed(use: Use, options: Options) -> tuple[Part, ...]:
+    """Return what panes keep for a function of panes, beside the count."""
+    return ESTIMATED[use.function] if options.is_estimated else PARTS[use.function]
 
 
 def is_of_panes(use: Use, every: Window | None) -> bool:

@@ -20,6 +20,7 @@ from towpath.queries.tree import (
     Negative,
     Number,
 )
+from towpath.streams.reading import WEIGHT
 
 SAMPLING_STEPS = 1_000_000
 """An event's share is its serial number's hash, in millionths."""
@@ -35,6 +36,14 @@ def argument_sql(argument: Argument, where: str, sample: float | None) -> str:
     if sample is not None:
         conditions.append(f"pmod(xxhash64(serial), {SAMPLING_STEPS}) < {sample * SAMPLING_STEPS!r}")
     return f"case when {' and '.join(conditions)} then {value_sql(argument.value)} end"
+
+
+def weighted_sql(value: str, doubts: int, power: int, *, is_thinned: bool) -> str:
+    """Return w · (w - 1)^doubts · value^power; null without a value. The weight w is 1 if all are read."""
+    weight = f"`{WEIGHT}`" if is_thinned else "1D"
+    factors = [weight, *[f"({weight} - 1D)"] * doubts, *[value] * power]
+    product = " * ".join(factors)
+    return product if power else f"case when {value} is not null then {product} end"
 
 
 def streams_sql(sources: Sequence[Source], inputs: Mapping[str, Sequence[int]]) -> str:

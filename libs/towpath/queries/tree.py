@@ -200,12 +200,17 @@ class Options:
     """Relative error that answers may have."""
     confidence: float | None = None
     """Share of answers that keep `max_error`."""
-    salience: int = 0
+    salience: int | None = None
     """An overloaded site thins the queries with the least salience first."""
     scheduler: str | None = None
     algorithm: Algorithm | None = None
     k: int | None = None
     r: float | None = None
+
+    @property
+    def is_estimated(self) -> bool:
+        """True if answers may be computed from a part of the events, and say so."""
+        return self.max_error is not None or self.salience is not None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ names. No field can have one, so they never collide."""
 OPTION = "reading"
 """The source's option that holds a reading."""
 
+WEIGHT = "event weight"
+"""Number of events that an event stands for, where others are left out."""
+
 _WHOLE = {VALUES: "string", KEY: "string", WINDOW: "string", COUNT: "long"}
 
 
@@ -50,6 +53,8 @@ class Reading:
     """Good events keep their text, too: the plan judges them as well."""
     form: Mapping[str, Any] | None = None
     """Form of the events, as in `contracts.event_formats`; None for JSON."""
+    weighs: bool = False
+    """Events have a weight, because some may be left out."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
@@ -70,4 +75,6 @@ class Reading:
         """Return all columns of the source as Spark writes them."""
         own = {SERIAL: "long", INPUT: "int", STORED_AT: "timestamp"}
         columns = {**own, **self.columns(), REASON: "string", TEXT: "string"}
+        if self.weighs:
+            columns[WEIGHT] = "double"
         return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

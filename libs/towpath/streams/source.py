@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
+import json
 import math
 import time
-import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -23,27 +22,22 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, is_mirror
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
-from towpath.streams.decoding import EventDecoder, decoder_of
+from towpath.streams.event_reader import EventReader, RangeReader, Recalled, SerialRange
 from towpath.streams.failures import EventsLost, EventsRenumbered
-from towpath.streams.log_reader import FRESH_S, PATIENCE_S, Access, reader_for
+from towpath.streams.log_reader import PATIENCE_S
 from towpath.streams.lost_events import LostEvents
 from towpath.streams.pacing import Pace, pace_of
-from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
+from towpath.streams.passing import BUNDLES, EVENTS
 from towpath.streams.reading import Reading
-from towpath.streams.repeats import Repeats, repeats_of
-from towpath.streams.sampling import is_sampled
 from towpath.streams.stream_view import StreamView
+from towpath.streams.thinning import ALL, factor_behind
 
 if TYPE_CHECKING:
-    from natsrpy.js import JetStreamMessage
     from pyspark.sql.types import StructType
 
-    Event: TypeAlias = JetStreamMessage | ChangedMessage
+    from towpath.streams.event_reader import Event
 
 FORMAT = "towpath"
-
-SPLIT_EVENTS = 25_000
-"""Several tasks read a micro-batch above this size. Below it, a second task costs more than it gains."""
 
 BACKLOG_FRESH_S = 1.0
 """Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
@@ -63,24 +57,6 @@ FIRST_EVENTS = 5_000
 with the whole backlog as well, a job that has moved would publish seconds later."""
 
 
-@dataclass(frozen=True)
-class SerialRange(InputPartition):
-    """Serial numbers `after < serial ≤ through`."""
-
-    after: int
-    through: int
-
-
-@dataclass(frozen=True)
-class Recalled(InputPartition):
-    """The last events up to serial number `through`. An earlier run of the query has processed them.
-
-    Readers get negative serial numbers for them.
-    """
-
-    through: int
-
-
 class StreamSource(DataSource):
     """`spark.readStream.format("towpath")`, and `spark.read` for a range of serial numbers.
 
@@ -91,6 +67,7 @@ class StreamSource(DataSource):
     Options of streams:
 
     - `sample`: only this share of the events, see `sampling`
+    - `thinning` (JSON): what may be left out, see `thinning`; `shares_file` has the present shares
     - `on_loss` (`report`): events that are no longer kept are passed over, and named as one rejected event
     - `after_serial`: a new query begins after it; default: at the oldest message kept
     - `max_events`: bound of a micro-batch
@@ -124,123 +101,6 @@ class StreamSource(DataSource):
         return RangeReader(dict(self.options))
 
 
-class EventReader:
-    """Reads ranges of a stream's serial numbers."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        # Spark passes option names in lower case.
-        self.access = Access(options["url"], options["credentials_file"])
-        self.stream: str = options["stream"]
-        self.subject: str | None = options.get("subject") or None
-        self.cores = int(options.get("cores") or 1)
-        self.reading = Reading.of(options)
-        self.identity: list[str] = [*filter(None, options.get("identity", "").split(","))]
-        self.repeats_within = int(options.get("repeats_within") or 0)
-        self.sample = float(options.get("sample") or 1)
-        self.passes_over_losses = False
-        # Another run may find another stream of that name, so it remembers nothing of this one.
-        self.run = uuid.uuid4().hex
-
-    @functools.cached_property
-    def decoder(self) -> EventDecoder:
-        """The decoder. It is made where it is used: a reader travels to Spark's workers."""
-        return decoder_of(self.reading)
-
-    def decoded(self, messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
-        """Return messages as a batch with the source's columns. Serial numbers are multiplied by `sign`."""
-        serials = [sign * message.stream_sequence for message in messages]
-        lost = {n: m.reason for n, m in enumerate(messages) if isinstance(m, LostEvents)}
-        stored_at, payloads = [m.published for m in messages], [m.payload for m in messages]
-        return self.decoder.batch(serials, stored_at, payloads, lost)
-
-    def split(self, after: int, through: int) -> list[InputPartition]:
-        """Split a range into equal ones: one, or up to one for each core when there is a backlog."""
-        count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
-        edges = [after + (through - after) * k // count for k in range(count + 1)]
-        return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
-
-    def bundles(self, partition: InputPartition) -> Iterator[Sequence[Event]]:
-        """Yield the events of a range, some thousand at a time, without those that repeat earlier ones."""
-        assert isinstance(partition, SerialRange)
-        return self._first_ones(partition) if self.identity else self._stored(partition)
-
-    def _stored(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
-        after = numbers.after
-        if after >= numbers.through:
-            return
-        try:
-            if self.passes_over_losses and self._view().first > after + 1:
-                raise EventsLost(self.stream, after + 1, self._view().first - 1)
-            for messages in reader_for(self.access).read(self.stream, after, numbers.through):
-                after = messages[-1].stream_sequence
-                if kept := self._chosen(messages):
-                    yield kept
-        except EventsLost as lost:
-            if not self.passes_over_losses:
-                raise
-            gap = LostEvents.of(lost, numbers.through)
-            yield from self._stored(SerialRange(after, lost.first - 1))
-            yield [gap]
-            yield from self._stored(SerialRange(gap.stream_sequence, numbers.through))
-
-    def _chosen(self, messages: Sequence[Event]) -> Sequence[Event]:
-        """The messages of the topic, and of the sample."""
-        if self.subject is not None:
-            messages = [m for m in messages if m.subject == self.subject]
-        if self.sample < 1:
-            messages = [m for m in messages if is_sampled(m.stream_sequence, self.sample)]
-        return messages
-
-    def _first_ones(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
-        repeats = self._repeats()
-        for messages in self._still_kept(SerialRange(repeats.begin(numbers.after), numbers.after)):
-            repeats.first_ones(messages)
-        for messages in self._stored(numbers):
-            first_ones = repeats.first_ones(messages)
-            if first_ones:
-                yield first_ones
-        repeats.position = numbers.through
-
-    def _repeats(self) -> Repeats:
-        """Return what is remembered of the events read so far."""
-        return repeats_of(self.run, self.identity, self.repeats_within, self.decoder.to_json or bytes)
-
-    def _still_kept(self, numbers: SerialRange) -> Iterator[Sequence[Event]]:
-        """Yield the events of a range, as far as they are kept. The oldest may expire meanwhile."""
-        after = numbers.after
-        while after < numbers.through:
-            after = max(after, self._view(0).first - 1)
-            try:
-                yield from self._stored(SerialRange(after, numbers.through))
-                return
-            except EventsLost:
-                if self._view(0).first - 1 <= after:
-                    raise
-
-    def _view(self, fresh_s: float = FRESH_S) -> StreamView:
-        return reader_for(self.access).view(self.stream, fresh_s)
-
-
-class RangeReader(EventReader, DataSourceReader):
-    """Reads one range of serial numbers, given by the options `after` and `through`."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        super().__init__(options)
-        self.range = SerialRange(int(options["after"]), int(options["through"]))
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return equal ranges, one for each task."""
-        return self.split(self.range.after, self.range.through)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of a range, as Arrow batches."""
-        return map(self.decoded, self.bundles(partition))
-
-    def _repeats(self) -> Repeats:
-        """Remember nothing beyond this range: no other follows it."""
-        return Repeats(self.identity, self.repeats_within, self.decoder.to_json or bytes)
-
-
 class StreamReader(EventReader, DataSourceStreamReader):
     """Plans and reads ranges of serial numbers. Offsets are those of `data_plane.Offset`.
 
@@ -262,6 +122,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.max_events = int(options.get("max_events") or 0)
         self.pause_file = options.get("pause_file")
         self.bound_file = options.get("bound_file")
+        self.shares_file = options.get("shares_file")
         self.exact_events = int(options.get("exact_events") or 0)
         self.trigger_s: str | None = options.get("trigger_s") or None
         self.nudge = options.get("nudge") == "true"
@@ -304,8 +165,21 @@ class StreamReader(EventReader, DataSourceStreamReader):
             some, all_of_it = last > position, newest - last < max(self.exact_events, 1)
             self._pace.planned(self._source, rest, some=some, all_of_it=all_of_it)
         # Without events the offset stays as it was: another one would make a micro-batch.
-        stored_at = self._stored_at(last, view) if last > position else begin.stored_at
-        return Offset(last, begin.nudges + first, stored_at).document()
+        if last == position:
+            return Offset(last, begin.nudges + first, begin.stored_at, begin.shares).document()
+        shares = self._shares(begin, view) if self.thinning is not None else {}
+        return Offset(last, begin.nudges + first, self._stored_at(last, view), shares).document()
+
+    def _shares(self, begin: Offset, view: StreamView) -> Mapping[str, float]:
+        """Return the shares of the micro-batch to plan. Those of the last one hold until there are others."""
+        assert self.thinning is not None
+        shares = {name: share for name, share in begin.shares.items() if name != ALL}
+        if self.shares_file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                shares = json.loads(Path(self.shares_file).read_text())
+        behind_s = _seconds_between(begin.stored_at, view.last_stored_at)
+        factor = factor_behind(self.thinning.salience, behind_s)
+        return shares if factor == 1 else {**shares, ALL: factor}
 
     @property
     def _pace(self) -> Pace | None:
@@ -385,7 +259,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
             return ""
         if serial == view.last:
             return view.last_stored_at
-        return reader_for(self.access).stored_at(self.stream, serial)
+        return self.log.stored_at(self.stream, serial)
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""
@@ -395,7 +269,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         """Return equal ranges, one for each task. The first micro-batch after a start also recalls events."""
         begin, planned = Offset.of(start), Offset.of(end)
         self.check_planned(planned)
-        ranges = self.split(begin.serial, planned.serial)
+        ranges = self.split(begin.serial, planned.serial, planned.shares)
         is_first = planned.nudges > begin.nudges
         if self.recall and is_first and begin.serial > 0:
             return [*ranges, Recalled(begin.serial)]
@@ -410,13 +284,14 @@ class StreamReader(EventReader, DataSourceStreamReader):
             for messages in self._recalled(partition.through):
                 yield self.decoded(messages, sign=-1)
             return
+        assert isinstance(partition, SerialRange)
         for messages in self.bundles(partition):
             if isinstance(messages[0], LostEvents):
                 yield self.decoded(messages)
                 continue
             for bundle in self._passing(messages):
                 if bundle:
-                    yield self.decoded(bundle)
+                    yield self.decoded(bundle, shares=partition.shares)
 
     def ahead(self, partitions: Sequence[InputPartition]) -> list[pa.RecordBatch] | None:
         """Return the events of a planned micro-batch, or None if workers of Spark must read them.
@@ -451,3 +326,10 @@ class StreamReader(EventReader, DataSourceStreamReader):
             bundles = OPERATOR_BATCH.through(bundles, BUNDLES, job=self.job)
         for bundle in bundles:
             yield OPERATOR_EVENT.through(bundle, EVENTS, job=self.job) if OPERATOR_EVENT.rules else bundle
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    """Return the seconds between two times as the server writes them; 0 if one is not known."""
+    if not earlier or not later:
+        return 0.0
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()

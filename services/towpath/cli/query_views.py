@@ -53,6 +53,8 @@ def print_plan(found: Compiled, *, as_json: bool) -> None:
                 f"{kept.part} of {argument_text(at.plan.arguments[kept.argument])} → {', '.join(names)}"
             )
         branch.add(f"topics: {', '.join(at.topics)}")
+    if found.meaning.is_thinned:
+        tree.add("a part of the events is read: all queries are content with estimates")
     print_rich(tree)
 
 

@@ -20,8 +20,9 @@ from towpath.contracts.message import now
 from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import AmendedResult, Paused
 from towpath.contracts.site_commands import Recomputed
+from towpath.engine.job_plan import compile_for
 from towpath.engine.measures import SampleBuffer
-from towpath.engine.query import Query, compile_for
+from towpath.engine.query import Query
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.session import start_process
 from towpath.engine.settings import EngineSettings

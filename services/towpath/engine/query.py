@@ -16,121 +16,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.atomic_write import write_atomically
-from towpath.contracts.data_plane import local_stream
-from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
+from towpath.contracts.job import Assignment, JobState, JobStatus
 from towpath.contracts.migration import Paused
 from towpath.engine.batch_reports import REPORTS, serials, working_ms
 from towpath.engine.job_measures import Measured
+from towpath.engine.job_plan import (
+    bound_file,
+    compile_for,
+    compiling,
+    events_per_batch,
+    is_paced,
+    shares_file,
+    trigger_s,
+)
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import EngineSettings
 from towpath.engine.step_counts import StepCounts
-from towpath.engines.spark.binder import is_cluster
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.chains import state_behind_windows_allowed
-from towpath.operators.compilation import compile_job, micro_batch_window
-from towpath.operators.kind import keeps_state, kind_of
+from towpath.operators.compilation import micro_batch_window
 from towpath.operators.kinds.window import punctuated_ms
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.operators.rejections import observed
+from towpath.queries.sample_sizes import SampleSizes, panes_of, sample_sizes_of
 from towpath.streams.encoding import Message, MessageEncoder
+from towpath.streams.event_reader import SerialRange
 from towpath.streams.pacing import forget_pace, is_waiting
-from towpath.streams.reading import Reading
 from towpath.streams.sink import JobSink, SinkConnection
-from towpath.streams.source import FORMAT, SerialRange
 
 log = logging.getLogger(__name__)
-
-DEFAULT_EVENTS_PER_BATCH = 100_000
-"""Limit of a micro-batch that catches up: some tens of megabytes, and a few seconds of work."""
 
 HALT_POLL_S = 0.01
 
 START_S = 60.0
 """Time for Spark to return from starting a query whose first micro-batch is under way: milliseconds."""
-
-compiling = threading.Lock()
-"""Compiling and starting change a setting of the session for a moment, so jobs do so one at a time."""
-
-
-def compile_for(
-    session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
-) -> DataFrame:
-    """Return the job's plan over its streams. Raises `TowpathError` for what does not fit."""
-    spec = assignment.spec
-    kind = kind_of(spec.operator)
-
-    def read(resolved: ResolvedInput, reading: Reading) -> DataFrame:
-        options = {
-            **source_options(settings, resolved),
-            **batch_options(assignment),
-            **reading.options(),
-            "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
-            "on_loss": resolved.on_loss,
-            "pause_file": str(pause),
-            "bound_file": str(_bound_file(pause)),
-            "trigger_s": str(trigger_s(spec)) if is_paced(spec) else "",
-            "nudge": "true" if keeps_state(spec.operator) else "false",
-            "recall": "true" if kind.watermarked(spec.operator) and len(spec.inputs) > 1 else "false",
-            "read_ahead": "false" if is_cluster(settings.spec) else "true",
-            "job": spec.name,
-        }
-        return session.readStream.format(FORMAT).options(**options).load()
-
-    with compiling:
-        return compile_job(assignment, read)
-
-
-def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[str, str]:
-    """Return the options of the Spark source that say what to read, and how."""
-    access = settings.access()
-    return {
-        "url": access.url,
-        "credentials_file": access.credentials_file,
-        "stream": local_stream(settings.site, resolved.site, resolved.stream),
-        "subject": resolved.subject or "",
-        "identity": ",".join(resolved.identity),
-        "repeats_within": str(resolved.repeats_within),
-        "sample": "" if resolved.sample is None else repr(resolved.sample),
-        "cores": str(settings.cores),
-    }
-
-
-def batch_options(assignment: Assignment) -> dict[str, str]:
-    """Return the options of the Spark source that limit what a micro-batch reads from each input."""
-    operator = assignment.spec.operator
-    exact = kind_of(operator).batch_events(operator)
-    if exact is not None:
-        return {"exact_events": str(exact)}
-    bound = events_per_batch(assignment)
-    return {} if bound is None else {"max_events": str(bound)}
-
-
-def events_per_batch(assignment: Assignment) -> int | None:
-    """Return the most events of each input in a micro-batch. None for no limit."""
-    # A result that covers a micro-batch holds all events that came. A limit by default would cut it.
-    default = None if kind_of(assignment.spec.operator).covers_batches else DEFAULT_EVENTS_PER_BATCH
-    bound = assignment.spec.max_events_per_batch or default
-    return None if bound is None else max(bound // len(assignment.inputs), 1)
-
-
-def _bound_file(pause: Path) -> Path:
-    """Return the file with the limit of micro-batches. It exists if that changed since the start."""
-    return pause.with_name("bound")
-
-
-def trigger_s(spec: JobSpec) -> float:
-    """Return the seconds between the starts of micro-batches."""
-    return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
-
-
-def is_paced(spec: JobSpec) -> bool:
-    """Return True if the job's sources start its micro-batches, see `Pace`.
-
-    Spark's own trigger starts those that are windows of processing time: they end at multiples of their size.
-    """
-    return trigger_s(spec) == 0 or not kind_of(spec.operator).covers_batches
 
 
 def planned_range(checkpoint: Path, assignment: Assignment, batch: int) -> SerialRange:
@@ -164,6 +85,8 @@ class Query:
     """The newest committed micro-batch whose report was taken in."""
     _window: MicroBatchWindow | None = None
     """Makes the results of a micro-batch for operators whose plan does not."""
+    _sample_sizes: SampleSizes | None = None
+    """Learns from the results which shares of events suffice."""
     _passed_ms: int = 0
     """End of windows that was punctuated last, milliseconds since 1970."""
     _started: threading.Event = field(default_factory=threading.Event)
@@ -193,13 +116,15 @@ class Query:
         """Start from the checkpoint. `results` is the job's compiled plan, if there is one already."""
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         self.pause_file.unlink(missing_ok=True)
-        _bound_file(self.pause_file).unlink(missing_ok=True)
+        bound_file(self.pause_file).unlink(missing_ok=True)
+        shares_file(self.pause_file).unlink(missing_ok=True)
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         self._begun = self._begun or SPARK_CHECKPOINTS.position(self.checkpoint, self.assignment)
         self._reported = newest_commit(self.checkpoint)
         self.telemetry.begin(self._reported, self._begun)
         self._window = micro_batch_window(self.assignment)
+        self._sample_sizes = sample_sizes_of(self.assignment)
         self._started.clear()
         forget_pace(str(self.pause_file))
         spec = self.assignment.spec
@@ -217,7 +142,7 @@ class Query:
 
     def adjust(self, assignment: Assignment) -> None:
         """Continue with an assignment that differs only in what can change while it runs. See `is_live`."""
-        write_atomically(_bound_file(self.pause_file), str(events_per_batch(assignment) or 0), durable=False)
+        write_atomically(bound_file(self.pause_file), str(events_per_batch(assignment) or 0), durable=False)
         self.assignment = assignment
 
     def _publish(self, frame: DataFrame, batch: int) -> None:
@@ -226,11 +151,16 @@ class Query:
             planned = planned_range(self.checkpoint, self.assignment, batch)
             frame = self._window.results(frame, planned.after, planned.through)
         encoder = MessageEncoder.of(self.assignment, self.settings.site)
-        results = encoder.results(frame.toArrow())
+        table = frame.toArrow()
+        results = encoder.results(table)
         execution = self._execution()
         seen = observed(execution)
         self.sink(results, encoder.rejected(seen.rejected), batch, self._punctuation(encoder, execution))
         self.steps.take_in(seen, len(results))
+        if self._sample_sizes is not None and table.num_rows:
+            self._sample_sizes.take_in(panes_of(table))
+            shares = json.dumps(self._sample_sizes.shares())
+            write_atomically(shares_file(self.pause_file), shares, durable=False)
 
     def _execution(self) -> Any:
         """Return Spark's execution of the micro-batch under way, once its results are computed."""

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, ResolvedInput
-from towpath.engine.query import compiling, source_options
+from towpath.engine.job_plan import compiling, source_options
 from towpath.engine.settings import EngineSettings
 from towpath.operators.columns import first_line
 from towpath.operators.compilation import compile_job, micro_batch_window

@@ -24,9 +24,10 @@ from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engine.session import register_source
 from towpath.operators.compilation import compile_job
+from towpath.streams.event_reader import SerialRange
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
-from towpath.streams.source import SerialRange, StreamReader, StreamSource
+from towpath.streams.source import StreamReader, StreamSource
 
 EVENTS = 20
 """Made-up events: one small micro-batch."""

@@ -29,6 +29,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
 from towpath.contracts.site import Retention
+from towpath.streams.event_reader import SerialRange
 from towpath.streams.failures import EventsLost, Fenced, Unpublished
 from towpath.streams.log_reader import Access, LogReader
 from towpath.streams.published import published_since
@@ -36,7 +37,7 @@ from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.reading import REASON, SERIAL, Reading
 from towpath.streams.shadows import Shadows
 from towpath.streams.sink import SinkConnection
-from towpath.streams.source import SerialRange, StreamReader
+from towpath.streams.source import StreamReader
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(

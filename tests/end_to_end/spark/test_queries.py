@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from running.engine import Site, assignment
+from running.engine import DEVICE, Site, assignment
 from running.promises import promise
 from running.query_answers import is_close
 from towpath.contracts.result import Result
@@ -39,6 +39,7 @@ here = COMPUTE EWMA[0.5](s) EVERY 10 SECONDS BY site;
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST_S = 300.0
+SENT = 400
 
 
 def history() -> list[dict[str, Any]]:
@@ -105,3 +106,41 @@ async def test_queries_when_their_job_restarts_then_all_answers_are_those_of_the
         if not is_close(one.value, result.values["value"])
     ]
     assert not wrong[:3]
+
+
+async def test_estimates_when_windows_are_known_then_fewer_events_are_read_and_a_restart_goes_on_so(
+    site: Site,
+) -> None:
+    text = (
+        's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double")\n'
+        "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS WITH MAX_ERROR 0.2 AND CONFIDENCE 0.9"
+    )
+    made = compiled(Asked("q", "jfk", text, {}, ["jfk"]))
+    panes, _ = made.pipeline.jobs
+    thinning = panes.inputs[0].thinning
+    assert thinning is not None
+    job = assignment(
+        panes.operator.model_dump(mode="json"), {**DEVICE, "thinning": thinning.model_dump(mode="json")}
+    )
+    column = next(iter(made.sites[0].plan.arguments))
+
+    async def window(number: int) -> list[Result]:
+        """Send the events of a window. They close the one before it, whose results come."""
+        times = [BEGIN + timedelta(seconds=10 * number + 9 * n / SENT) for n in range(SENT)]
+        await site.put("site.a", *({"at": at.isoformat(), "v": 1.0} for at in times))
+        if number == 0:
+            return []
+        return await site.until(lambda results: sum(bool(one.count) for one in results) >= number)
+
+    async with site.running(job):
+        for number in range(6):
+            await window(number)
+    async with site.running(job):
+        found = [one for one in await window(6) if one.count]
+
+    read = [one.values[f"{column}_count"] for one in found]
+    stand_for = [one.values[f"{column}_weight"] for one in found]
+    assert read[0] == stand_for[0] == SENT
+    assert min(read[4:]) < SENT / 2
+    assert read[5] < SENT / 2
+    assert all(abs(each - SENT) < 0.2 * SENT for each in stand_for)

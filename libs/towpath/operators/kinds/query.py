@@ -49,9 +49,12 @@ def reads(operator: Query) -> dict[str, FieldType]:
 
 def writes(operator: Query) -> Schema:
     """The fields of answers. A value may be a number or a list."""
-    by = {key.name: FieldType(key.type) for query in plan_of(operator).program.queries for key in query.by}
+    queries = plan_of(operator).program.queries
+    by = {key.name: FieldType(key.type) for query in queries for key in query.by}
     bounds = dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)
-    return {"query": FieldType.STRING, "value": None, **by, **bounds}
+    estimated = any(query.options.is_estimated for query in queries)
+    about = dict.fromkeys(("low", "high", "sampled"), FieldType.DOUBLE) if estimated else {}
+    return {"query": FieldType.STRING, "value": None, **about, **by, **bounds}
 
 
 def state(operator: Query) -> dict[str, Any]:

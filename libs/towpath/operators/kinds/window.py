@@ -55,7 +55,7 @@ def state(operator: Window) -> dict[str, Any]:
     """The operator without fields that only have their type checked: they leave no trace in the state."""
     used = {*placing(operator), *(aggregate.field for aggregate in operator.aggregates.values())}
     fields = {name: kind for name, kind in operator.fields.items() if name in used}
-    return {**operator.model_dump(exclude={"name", "punctuates"}), "fields": fields}
+    return {**operator.model_dump(exclude={"name", "punctuates", "precision"}), "fields": fields}
 
 
 def punctuated_ms(operator: Operator) -> int:

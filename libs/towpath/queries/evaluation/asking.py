@@ -10,6 +10,7 @@ from typing import Any
 from towpath.outliers.algorithms import ALGORITHMS
 from towpath.outliers.detection import Outlier, OutlierDetector
 from towpath.queries.evaluation.cumulative import Cumulative, RunningTotals, cumulative
+from towpath.queries.evaluation.estimates import bounds, estimate, interval
 from towpath.queries.evaluation.expressions import holds, value_of
 from towpath.queries.evaluation.functions import OF_TOTALS, OF_VALUES, Answer, correlation
 from towpath.queries.evaluation.history import Entry, History, Origin
@@ -18,6 +19,9 @@ from towpath.queries.evaluation.totals import Totals
 from towpath.queries.functions import OUTLIERS
 from towpath.queries.program import QueryProgram, is_of_panes
 from towpath.queries.tree import CountWindow, Expression, TimeWindow, Use
+
+CONFIDENCE = 0.95
+"""Of the interval of an estimate that promises no error."""
 
 _SCALED = ("COUNT", "SUM", "RUNNING_COUNT")
 
@@ -155,13 +159,35 @@ class Asking:
         return value / sample if sample and is_scaled and value is not None else value
 
     def _of_panes(self, use: Use, end: int) -> Any:
+        whole = self._totals(use, end)
+        estimated = self._query.options.is_estimated
+        return estimate(use.function, whole) if estimated else OF_TOTALS[use.function](whole)
+
+    def _totals(self, use: Use, end: int) -> Totals:
+        """The totals of a window's panes."""
         assert isinstance(use.window, TimeWindow)
         by_end = self._history.totals.get(self._query.columns[use.arguments[0]], {})
         whole = Totals()
         for pane in self._history.panes(end - use.window.micros, end):
             if pane in by_end:
                 whole.add(by_end[pane])
-        return OF_TOTALS[use.function](whole)
+        return whole
+
+    def about(self, moment: Moment) -> dict[str, float]:
+        """Return what an estimate says of itself: its interval, and the share of events it was made from."""
+        confidence = self._query.options.confidence or CONFIDENCE
+        confidence = 1 - (1 - confidence) / len(self._uses)
+        totals = {use: self._totals(use, moment.at - use.offset_micros) for use in self._uses}
+
+        def of_use(use: Expression) -> tuple[float, float] | None:
+            assert isinstance(use, Use)
+            return interval(use.function, totals[use], confidence)
+
+        found = bounds(self._query.expression, of_use)
+        read = sum(one.count for one in totals.values())
+        stand_for = sum(one.weighted.weight for one in totals.values())
+        told = {} if found is None else {"low": found[0], "high": found[1]}
+        return {**told, "sampled": read / stand_for if stand_for else 1.0}
 
     def _entries(self, use: Use, argument: int = 0) -> list[Entry]:
         return self._history.series.get(self._query.columns[use.arguments[argument]], [])

@@ -136,7 +136,7 @@ class PaneGroups:
                 answer.number,
                 answer.query,
                 _json(_key(by_name[answer.query].by, answer)),
-                _json({"value": answer.value}),
+                _json({"value": answer.value, **answer.about}),
             )
             for answer in answers
         ]
@@ -165,6 +165,8 @@ def _set(totals: Totals, part: str, value: Any) -> None:
             totals.min = float(value)
         case Part.MAX:
             totals.max = float(value)
+        case _:
+            setattr(totals.weighted, part, float(value))
 
 
 def _key(by: Sequence[KeyColumn], answer: GroupAnswer) -> Mapping[str, Any]:

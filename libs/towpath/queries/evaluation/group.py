@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ class GroupAnswer:
     key: Key
     value: Any
     origin: Origin
+    about: Mapping[str, float]
+    """Of an estimate: its interval, and the share of events that it was computed from."""
 
 
 class Group:
@@ -127,8 +129,10 @@ class Group:
     def _asked(self, query: QueryProgram, done: int, until: int) -> Iterator[GroupAnswer]:
         for key, history in self._views[_view(query)].items():
             progress = self._progress[query.name].setdefault(key, Progress())
-            for moment, value, origin in Asking(query, history, progress).answers(done, until):
-                yield GroupAnswer(query.name, moment.at, moment.number, key, value, origin)
+            asking = Asking(query, history, progress)
+            for moment, value, origin in asking.answers(done, until):
+                about = asking.about(moment) if query.options.is_estimated else {}
+                yield GroupAnswer(query.name, moment.at, moment.number, key, value, origin, about)
 
     def _feed(self, reader: QueryProgram, query: QueryProgram, made: Sequence[GroupAnswer]) -> None:
         """Give answers to a query that reads them, as events."""

@@ -17,6 +17,23 @@ _HALF = 2.0**27 + 1
 
 
 @dataclass
+class Weighted:
+    """Sums over events of weight w with a value v, of which others may have been left out."""
+
+    weight: float = 0.0
+    weighted: float = 0.0
+    squares: float = 0.0
+    doubt: float = 0.0
+    doubt_weighted: float = 0.0
+    doubt_squares: float = 0.0
+
+    def add(self, other: Weighted) -> None:
+        """Add others."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
 class Totals:
     """Totals of values that came one by one, or of panes; not of both."""
 
@@ -28,6 +45,8 @@ class Totals:
     """The sum of squared distances from the mean, of panes."""
     min: float | None = None
     max: float | None = None
+    weighted: Weighted = field(default_factory=Weighted)
+    """Of panes, where answers are estimates."""
 
     def add(self, pane: Totals) -> None:
         """Take in the values of a pane. Spreads are joined as in Chan, Golub and LeVeque (1979)."""
@@ -39,6 +58,8 @@ class Totals:
         add(self.sum, pane.sum)
         self.min = _extreme(min, self.min, pane.min)
         self.max = _extreme(max, self.max, pane.max)
+        if pane.weighted.weight:
+            self.weighted.add(pane.weighted)
 
     def see(self, value: Value) -> None:
         """Take in one value."""
@@ -81,13 +102,16 @@ class Totals:
 
     def saved(self) -> list[Any]:
         """Return all of it as plain data."""
-        return [self.count, self.sum, self.squares, self.spread, self.min, self.max]
+        weighted = [*vars(self.weighted).values()] if self.weighted.weight else []
+        return [self.count, self.sum, self.squares, self.spread, self.min, self.max, weighted]
 
     @classmethod
     def restored(cls, saved: Sequence[Any]) -> Totals:
         """Return the totals that `saved` returned."""
-        count, total, squares, spread, least, most = saved
-        return cls(count, [*total], [*squares], spread, least, most)
+        count, total, squares, spread, least, most, *weighted = saved
+        # Older states have no weighted sums.
+        sums = Weighted(*weighted[0]) if weighted else Weighted()
+        return cls(count, [*total], [*squares], spread, least, most, sums)
 
 
 def _extreme(choose: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:

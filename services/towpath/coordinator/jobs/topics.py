@@ -186,6 +186,7 @@ def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: 
         on_loss=wanted.on_loss,
         format=wanted.format,
         sample=wanted.sample,
+        thinning=wanted.thinning,
     )
 
 
