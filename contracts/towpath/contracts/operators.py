@@ -161,7 +161,7 @@ def _check_declared(fields: dict[str, FieldType], key: list[str], aggregates: di
 
 
 class Precision(Model):
-    """The error that the sum, the mean or the number of values may have in so many tumbling windows together."""
+    """The error that a sum, mean or number of values may have in so many tumbling windows together."""
 
     of: Literal["mean", "sum", "count"]
     weight: FieldName
