@@ -7,6 +7,7 @@ fall behind that share the cores.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -20,12 +21,13 @@ from measured_mesh import ATTEMPT_S, COMMAND_S, MeasuredMesh, until
 from reports import TOPIC
 
 from towpath.contracts.data_plane import output_stream
-from towpath.contracts.pipeline import PipelineJob
+from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
 from towpath.queries.parsing import parse
 from towpath.queries.planning import shared_plan
+from towpath.streams.pages import pages_after
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -40,7 +42,7 @@ CPU = "CPU ms per 1,000 events"
 PLANNED = "CPU s for 1,000"
 FIRST = "first answer, s"
 STEADY_S = 3.0
-TRIGGER_S = 0.5
+TRIGGER_S = 1.0
 RATIO = "ratio"
 
 STREAM = f'r = STREAM FROM topic(topic="{TOPIC}", time="at", delay="2 SECONDS", value="value");\n'
@@ -49,6 +51,11 @@ now = COMPUTE AVG(r, 1 SECONDS) EVERY 1 SECONDS;
 '''
 SIMPLE = "energy_10min = COMPUTE AVG(r, 10 MINUTES) EVERY 5 SECONDS;\n"
 SECOND = "energy_plus_100_10min = COMPUTE AVG(r, 10 MINUTES) + 100 EVERY 5 SECONDS;\n"
+WINDOWS = "means = COMPUTE AVG(r, 10 SECONDS) EVERY 1 SECONDS BY sensor;\n"
+MAX_ERROR, CONFIDENCE = 0.05, 0.95
+PROMISED = WINDOWS.replace(";\n", f" WITH MAX_ERROR {MAX_ERROR} AND CONFIDENCE {CONFIDENCE};\n")
+KEPT = "share within the error"
+ROUNDING = 1e-9
 SAMPLED = "energy_10min = COMPUTE AVG(r, 10 MINUTES) EVERY 5 SECONDS WITH SAMPLE 0.2;\n"
 
 
@@ -89,6 +96,8 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     say("a sample")
     sampled = await _cost(mesh, [SAMPLED], warm_s, seconds)
     _compared(measured, "the average of a sample of 0.2", sampled, "of all", one, Target(at_most=0.4))
+    say("a promised error")
+    measured.cases.append(await _promised(mesh, warm_s, seconds))
 
 
 def _planned() -> Case:
@@ -118,16 +127,51 @@ def _compared(
 
 async def _cost(mesh: MeasuredMesh, texts: Sequence[str], warm_s: float, seconds: float) -> dict[str, Value]:
     async with load(mesh.load_spec(EDGE.name, rate=RATE, sensors=SENSORS)) as sending:
-        jobs = [job for text in texts for job in await _run(mesh, STREAM + text)]
-        await until(lambda: _has_answers(mesh, jobs), FIRST_S, "answers of all queries")
+        asked = [await _run(mesh, STREAM + text) for text in texts]
+        await until(lambda: _have_answers(mesh, asked), FIRST_S, "answers of all queries")
         await asyncio.sleep(warm_s)
-        before, used = await _events(mesh, jobs), await usage_of(mesh, EDGE.name)
+        before, used = await _events(mesh, asked), await usage_of(mesh, EDGE.name)
         await asyncio.sleep(seconds)
-        after, usage = await _events(mesh, jobs), await usage_of(mesh, EDGE.name)
+        after, usage = await _events(mesh, asked), await usage_of(mesh, EDGE.name)
         await sending.stop()
-    await _remove(mesh, jobs)
-    spent, events = usage[ENGINE].cpu_s - used[ENGINE].cpu_s, (after - before) / len(jobs)
+    await _remove(mesh, asked)
+    spent, events = usage[ENGINE].cpu_s - used[ENGINE].cpu_s, (after - before) / len(asked)
     return {CPU: rounded(1e6 * spent / max(events, 1)), "events/s": rounded(events / seconds)}
+
+
+async def _promised(mesh: MeasuredMesh, warm_s: float, seconds: float) -> Case:
+    """Run a query twice over the same events, the second one content with estimates, and compare answers."""
+    exact = await _cost(mesh, [WINDOWS], warm_s, seconds)
+    estimated = await _cost(mesh, [PROMISED], warm_s, seconds)
+    async with load(mesh.load_spec(EDGE.name, rate=RATE / 2, sensors=SENSORS)) as sending:
+        asked = [await _run(mesh, STREAM + text) for text in (WINDOWS, PROMISED)]
+        await until(lambda: _have_answers(mesh, asked), FIRST_S, "answers of both")
+        await asyncio.sleep(warm_s + seconds)
+        await sending.stop()
+    true, found = [await _answers(mesh, each) for each in asked]
+    await _remove(mesh, asked)
+    both = [(true[place]["value"], found[place]) for place in true.keys() & found.keys()]
+    within = sum(abs(one["value"] - value) <= MAX_ERROR * abs(value) for value, one in both)
+    inside = sum(one["low"] - ROUNDING <= value <= one["high"] + ROUNDING for value, one in both)
+    figures: dict[str, Value] = {
+        KEPT: rounded(within / max(len(both), 1)),
+        "share in the interval": rounded(inside / max(len(both), 1)),
+        "windows": len(both),
+        "events read": rounded(sum(one["sampled"] for _, one in both) / max(len(both), 1)),
+        CPU: estimated[CPU],
+        "CPU of the exact one": exact[CPU],
+    }
+    return Case("averages with a promised error", figures, {KEPT: Target(at_least=CONFIDENCE)})
+
+
+async def _answers(mesh: MeasuredMesh, spec: PipelineSpec) -> dict[tuple[str, str], dict[str, float]]:
+    """Return the answers of a text with one query, by key and moment."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    async for messages in pages_after(mesh.bus.connection, EDGE.name, output_stream(spec.name), 0):
+        for message in messages:
+            answer = json.loads(message.body)
+            found[str(answer["key"]), answer["window"]["end"]] = answer["values"]
+    return found
 
 
 async def _first_answer(mesh: MeasuredMesh) -> Case:
@@ -135,36 +179,36 @@ async def _first_answer(mesh: MeasuredMesh) -> Case:
     async with load(mesh.load_spec(EDGE.name, rate=1_000.0, sensors=SENSORS)) as sending:
         await asyncio.sleep(STEADY_S)
         begun = time.monotonic()
-        jobs = await _run(mesh, NOW)
-        await until(lambda: _has_answers(mesh, jobs), FIRST_S, "the first answer")
+        asked = [await _run(mesh, NOW)]
+        await until(lambda: _have_answers(mesh, asked), FIRST_S, "the first answer")
         figures: dict[str, Value] = {FIRST: rounded(time.monotonic() - begun)}
         await sending.stop()
-    await _remove(mesh, jobs)
+    await _remove(mesh, asked)
     return Case("run a query that answers every second", figures, {FIRST: Target(at_most=3.0)})
 
 
-async def _run(mesh: MeasuredMesh, text: str) -> list[PipelineJob]:
+async def _run(mesh: MeasuredMesh, text: str) -> PipelineSpec:
     asked = Asked(mesh.fresh_name("queries"), EDGE.name, text, {}, [EDGE.name], trigger_s=TRIGGER_S)
     made = compiled(asked).pipeline
     await mesh.bus.request(ApplyPipeline(spec=made), deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
-    return made.jobs
+    return made
 
 
-async def _remove(mesh: MeasuredMesh, jobs: Sequence[PipelineJob]) -> None:
-    for job in jobs:
-        command = DeletePipeline(pipeline=job.name, now=True, purge=True)
+async def _remove(mesh: MeasuredMesh, asked: Sequence[PipelineSpec]) -> None:
+    for spec in asked:
+        command = DeletePipeline(pipeline=spec.name, now=True, purge=True)
         await mesh.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
 
 
-async def _has_answers(mesh: MeasuredMesh, jobs: Sequence[PipelineJob]) -> bool:
-    return all([(await mesh.stored(EDGE.name, output_stream(job.name)))[0] > 0 for job in jobs])
+async def _have_answers(mesh: MeasuredMesh, asked: Sequence[PipelineSpec]) -> bool:
+    return all([(await mesh.stored(EDGE.name, output_stream(spec.name)))[0] > 0 for spec in asked])
 
 
-async def _events(mesh: MeasuredMesh, jobs: Sequence[PipelineJob]) -> int:
-    """Return the events that all jobs have read, together."""
+async def _events(mesh: MeasuredMesh, asked: Sequence[PipelineSpec]) -> int:
+    """Return the events that have become panes, of all texts together."""
     read = 0
-    for job in jobs:
-        status = await mesh.status(job.job_spec())
+    for spec in asked:
+        status = await mesh.status(spec.jobs[0].job_spec())
         read += 0 if status is None else status.events
     return read
 

@@ -112,7 +112,7 @@ def _by_origin(
     """Return key → the share and the value of each event; the share is 0 where it was not read."""
     name = use.arguments[0].value.name  # type: ignore[union-attr]
     bodies = [body for _, body, _ in events]
-    read = thinner.shares([serial for serial, _, _ in events], [None] * len(events), bodies, shares)  # type: ignore[arg-type]
+    read = thinner.shares([serial for serial, _, _ in events], bodies, shares)
     found: dict[str, list[tuple[float, float]]] = {}
     for share, (_, body, values) in zip(read, events, strict=True):
         found.setdefault(json.loads(body)["origin"], []).append((share, values[name]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from towpath.contracts.operators import Chain, Precision, Window
@@ -18,7 +16,6 @@ from towpath.streams.thinning import ALL, Thinner, Thinning, factor_behind
 
 STREAM = 's = STREAM FROM topic(topic="site/a", value="v", fields="k:string")\n'
 PROMISE = "WITH MAX_ERROR 0.1 AND CONFIDENCE 0.9"
-AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_plan_when_all_queries_promise_an_error_then_shares_follow_from_their_windows() -> None:
@@ -83,11 +80,11 @@ def test_thinner_when_strata_have_shares_then_reads_so_many_and_all_of_a_new_one
     thinner = Thinner(Thinning(("k",), None), Reading({"k": "string", "v": "double"}, from_device=True))
     events = [b'{"k": "%s", "v": 1}' % (b"old" if n % 2 else b"new") for n in range(10_000)]
 
-    found = thinner.shares(range(1, 10_001), [AT] * 10_000, events, {"=old": 0.25})
+    found = thinner.shares(range(1, 10_001), events, {"=old": 0.25})
 
     assert found.count(1.0) == 5_000
     assert found.count(0.25) == pytest.approx(1_250, rel=0.1)
-    halved = thinner.shares(range(1, 10_001), [AT] * 10_000, events, {"=old": 0.25, ALL: 0.5})
+    halved = thinner.shares(range(1, 10_001), events, {"=old": 0.25, ALL: 0.5})
     assert {share for share in halved if share} == {0.5, 0.125}
     # A smaller sample is a part of the larger one, so a job that is read again finds what it had.
     assert all(share for share, other in zip(found, halved, strict=True) if other)

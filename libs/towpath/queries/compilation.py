@@ -37,6 +37,10 @@ _FUNCTIONS = {
     Part.SERIES: AggregateFunction.SERIES,
 }
 
+ANSWERING_S = 0.25
+"""Seconds between micro-batches of the job that answers. It has one when panes come, and then one that finds
+them past, which would wait longer for a longer interval."""
+
 _PRECISE: Mapping[str, Literal["mean", "sum", "count"]] = {"AVG": "mean", "SUM": "sum", "COUNT": "count"}
 
 Place = tuple[str, str]
@@ -140,7 +144,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
         output=Output(topic=asked.topic),
         operator=Query(text=asked.text, filled={**asked.filled}),
-        trigger_s=asked.trigger_s,
+        trigger_s=min(asked.trigger_s, ANSWERING_S),
     )
     return [*panes, answers]
 

@@ -39,6 +39,10 @@ class EventDecoder(ABC):
         `reasons` is by the place of an event among `events`. It already has those that are not UTF-8.
         """
 
+    def as_json(self, events: Sequence[bytes]) -> Sequence[bytes]:
+        """Return events as JSON objects. Those that cannot be read stay as they are."""
+        return events if self.to_json is None else _read(events, self.to_json)[0]
+
     def batch(
         self,
         serials: Sequence[int],

@@ -105,8 +105,7 @@ class EventReader:
     ) -> tuple[Sequence[Event], list[float]]:
         of_each = self.thinner.shares(
             [message.stream_sequence for message in messages],
-            [message.published for message in messages],
-            [message.payload for message in messages],
+            self.decoder.as_json([message.payload for message in messages]),
             shares,
         )
         kept = [(m, share) for m, share in zip(messages, of_each, strict=True) if share]

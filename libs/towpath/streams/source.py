@@ -301,7 +301,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if not self.read_ahead or any(point.rules for point in (SOURCE_READ, OPERATOR_BATCH, OPERATOR_EVENT)):
             return None
         match partitions:
-            case [SerialRange(after, through)] if through - after <= READ_AHEAD_EVENTS:
+            case [SerialRange(after, through)] if (through - after) * self.sample <= READ_AHEAD_EVENTS:
                 return list(self.read(partitions[0]))
         return None
 

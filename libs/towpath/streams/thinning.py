@@ -11,16 +11,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from towpath.streams.decoding import decoder_of
 from towpath.streams.reading import WEIGHT, Reading
 from towpath.streams.sampling import is_sampled
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from towpath.streams.typed_events import TypedEvents
 
 BETWEEN = "\x1f"
 """Between the values of a stratum. None begins with anything but `=`."""
@@ -72,41 +69,33 @@ class Thinner:
     """Chooses events by the shares of a micro-batch."""
 
     def __init__(self, thinning: Thinning, reading: Reading) -> None:
-        self._strata = thinning.strata
-        self._decoder = None
+        self._decoder: TypedEvents | None = None
         if thinning.strata:
             assert reading.fields is not None
             fields = {name: reading.fields[name] for name in thinning.strata}
-            own = replace(reading, fields=fields, required=(), keeps_text=False, weighs=False)
-            self._decoder = decoder_of(own)
+            self._decoder = TypedEvents(replace(reading, fields=fields, required=(), keeps_text=False))
 
     def shares(
-        self,
-        serials: Sequence[int],
-        stored_at: Sequence[datetime],
-        events: Sequence[bytes],
-        told: Mapping[str, float],
+        self, serials: Sequence[int], events: Sequence[bytes], told: Mapping[str, float]
     ) -> list[float]:
-        """Return the share of each event's stratum, and 0 for events that are left out."""
+        """Return the share of each event's stratum, and 0 for events that are left out.
+
+        An event that does not fit is read, so that it is rejected.
+        """
         factor = told.get(ALL, 1.0)
-        if not told.keys() - {ALL}:
-            shares = [factor] * len(serials)
+        if self._decoder is None or not told.keys() - {ALL}:
+            shares = [max(told.get("", 1.0) * factor, LEAST_SHARE)] * len(serials)
         else:
-            strata = self._strata_of(serials, stored_at, events)
-            shares = [max(told.get(stratum, 1.0) * factor, LEAST_SHARE) for stratum in strata]
+            known: dict[tuple[Any, ...], float] = {}
+            strata = self._decoder.values(events)
+            for values in set(strata):
+                share = told.get(stratum_of([*map(_text, values)]), 1.0)
+                known[values] = max(share * factor, LEAST_SHARE)
+            shares = [known[values] for values in strata]
         return [
             share if share >= 1 or is_sampled(serial, share) else 0.0
             for serial, share in zip(serials, shares, strict=True)
         ]
-
-    def _strata_of(
-        self, serials: Sequence[int], stored_at: Sequence[datetime], events: Sequence[bytes]
-    ) -> list[str]:
-        if self._decoder is None:
-            return [""] * len(serials)
-        batch = self._decoder.batch(serials, stored_at, events)
-        columns = [[_text(value) for value in batch.column(name).to_pylist()] for name in self._strata]
-        return [stratum_of(values) for values in zip(*columns, strict=True)]
 
 
 def with_weights(batch: pa.RecordBatch, shares: Sequence[float] | None) -> pa.RecordBatch:

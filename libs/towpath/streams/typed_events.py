@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -96,6 +97,15 @@ class TypedEvents(EventDecoder):
             columns.append(column)
         self._miss(columns, reasons)
         return columns
+
+    def values(self, events: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        """Return the values of the fields of each event; all None for one that does not fit.
+
+        Times are texts as they were written.
+        """
+        read = attrgetter(*self._attributes)
+        rows = self._rows(events, {})
+        return [(read(row),) for row in rows] if len(self._attributes) == 1 else [read(row) for row in rows]
 
     def _rows(self, events: Sequence[bytes], reasons: dict[int, str]) -> list[Any]:
         """Return the members of each event; none of them has a value where there is a reason."""
