@@ -27,6 +27,7 @@ from towpath.contracts.job import Output
         (data_plane.MQTT_STORE, "$MQTT.msgs."),
         (data_plane.INTAKE_SUBJECTS, "$MQTT.msgs.site.>"),
         (data_plane.intake_subject("site.departures"), "$MQTT.msgs.site.departures"),
+        (data_plane.METRICS_SUBJECT, "towpath.site-metrics"),
         (data_plane.MQTT_DELIVERY, "towpath.mqtt."),
         (data_plane.MQTT_STREAM, "$MQTT_msgs"),
         (data_plane.ARRIVED_STREAM, "ARRIVED"),
@@ -40,6 +41,9 @@ def test_subject_when_made_then_is_the_one_that_meshes_use(made: str, golden: st
     ("made", "golden"),
     [
         (data_plane.IN_STREAM, "IN"),
+        (data_plane.device_stream("site/departures"), "IN"),
+        (data_plane.device_stream("site/metrics"), "METRICS"),
+        (data_plane.device_stream("site/metrics/more"), "IN"),
         (data_plane.output_stream("hourly"), "OUT_hourly"),
         (data_plane.output_stream("hourly", 2), "OUT_hourly_2"),
         (data_plane.rejected_stream("OUT_hourly_2"), "REJECTED_hourly_2"),

@@ -58,6 +58,11 @@ def test_input_when_device_topic_then_is_a_subject_of_the_site_stream() -> None:
     assert (found.stream, found.subject, found.from_device) == ("IN", "site.raw.x", True)
 
 
+def test_input_when_topic_of_metrics_then_is_a_stream_of_its_own() -> None:
+    (found,) = resolve_inputs(spec("a", FORWARD, "site/metrics"), {})
+    assert (found.stream, found.subject, found.from_device) == ("METRICS", "site.metrics", True)
+
+
 def test_input_when_topic_of_a_moved_job_then_is_its_output_where_it_stayed() -> None:
     (found,) = resolve_inputs(spec("a", FORWARD, "out/clean"), running(CLEANING))
     assert (found.name, found.site, found.stream) == ("jfk/out/clean", "jfk", "OUT_clean")

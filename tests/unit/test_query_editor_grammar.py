@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 import pytest
 
 from running.places import ROOT
 from towpath.queries.functions import NAMES
 from towpath.queries.options import OPTIONS
+from towpath.queries.providers import PROVIDERS
 from towpath.queries.tree_builder import UNIT_OF
 
 PARTS = json.loads((ROOT / "infra/editors/streamsight.tmLanguage.json").read_text())["repository"]
 
 
-@pytest.mark.parametrize(("part", "words"), [("functions", NAMES), ("options", OPTIONS), ("units", UNIT_OF)])
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("functions", NAMES), ("options", OPTIONS), ("units", UNIT_OF), ("providers", PROVIDERS)],
+)
 def test_editors_grammar_when_the_language_has_a_word_then_it_is_coloured(
-    part: str, words: dict[str, object]
+    part: str, words: Iterable[str]
 ) -> None:
     known = set(re.findall(r"\w+", PARTS[part]["match"]))
 

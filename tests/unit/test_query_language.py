@@ -11,16 +11,19 @@ import pytest
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.fields import FieldType
 from towpath.queries.checking import check
-from towpath.queries.meaning import QuerySet
+from towpath.queries.compilation import Asked, compiled
+from towpath.queries.meaning import FieldFilter, QuerySet, Source
 from towpath.queries.parsing import parse
 from towpath.queries.tree import Arithmetic, CountWindow, Metric, Number, TimeWindow, Use
 
 HERE = Path(__file__).parent
+EXAMPLES_OF_QUERIES = HERE.parents[1] / "examples" / "queries"
 PAGE = (HERE.parents[1] / "docs" / "query-language.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```streamsight\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 EXAMPLES = re.split(r"(?m)^# (F.*)\n", (HERE / "streamsight_examples.txt").read_text(encoding="utf-8"))[1:]
 NOT_BUILT = re.compile(r"WITH SCHEDULER=\w+")
 """A clause that Towpath refuses."""
+FILLED = {"namespace": "towpath", "podName": "engine", "node-id": "jfk"}
 TITLES, TEXTS = EXAMPLES[::2], EXAMPLES[1::2]
 """The published examples, as they are printed."""
 
@@ -44,18 +47,20 @@ def test_published_example_when_parsed_then_is_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=TITLES)
-def test_published_example_when_its_streams_are_topics_then_has_a_meaning(text: str) -> None:
-    declared = re.sub(
-        r"storageFabric \((.*?)\);", 'topic(topic="site/metrics", value="v");', text, flags=re.DOTALL
-    )
+def test_published_example_when_compiled_then_reads_the_metrics_of_all_sites(text: str) -> None:
     missing = {*re.findall(r"FROM \((\w+)\)", text)} - {stream.name for stream in parse(text).streams}
-    front = "".join(f'{name} = STREAM FROM topic(topic="site/metrics")\n' for name in sorted(missing))
-    if not front and not parse(text).streams:
-        front = 'energy_consumption = STREAM FROM topic(topic="site/energy", value="watts")\n'
+    if not missing and not parse(text).streams:
+        missing = {"energy_consumption"}
+    front = "".join(f"{name} = STREAM FROM metrics()\n" for name in sorted(missing))
+    asked = Asked("example", "cloud", NOT_BUILT.sub("", front + text), FILLED, ["cloud", "jfk"])
 
-    found = meaning(NOT_BUILT.sub("", front + declared))
+    found = compiled(asked)
 
-    assert {query.name for query in found.queries} == {one.name for one in parse(text).insights}
+    assert {query.name for query in found.meaning.queries} == {one.name for one in parse(text).insights}
+    assert [(at.site, at.topics) for at in found.sites] == [
+        ("cloud", ("site/metrics",)),
+        ("jfk", ("site/metrics",)),
+    ]
 
 
 def test_published_examples_when_all_are_counted_then_there_are_nine_of_them() -> None:
@@ -72,7 +77,11 @@ def test_published_example_when_its_option_is_not_built_then_is_refused_and_says
 def test_block_of_the_page_when_checked_then_has_a_meaning(text: str) -> None:
     if not parse(text).streams:
         text = BLOCKS[0] + text
-    assert meaning(text).queries
+    assert check(parse(text), FILLED).queries
+
+
+def test_example_of_the_mesh_when_checked_then_asks_three_questions() -> None:
+    assert len(meaning((EXAMPLES_OF_QUERIES / "metrics.sight").read_text(encoding="utf-8")).queries) == 3
 
 
 S = 's = STREAM FROM topic(topic="site/x")\n'
@@ -196,6 +205,35 @@ def test_field_when_used_then_its_uses_show_its_type() -> None:
 
 def test_stream_name_when_alone_then_stands_for_its_value() -> None:
     assert computed("departures").arguments[0].value == Metric("delay")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value", "chosen"),
+    [
+        ('metricID="cpu_ptc"', "cpu_ptc", (FieldFilter("cpu_ptc", None),)),
+        ('metricID="robot_%"', "load", ()),
+        ("", "load", ()),
+        ('nodeID="jfk%", level=2', "load", (FieldFilter("nodeID", "jfk", True), FieldFilter("level", 2))),
+        ('metricID="cpu_ptc", value="level"', "level", (FieldFilter("cpu_ptc", None),)),
+    ],
+)
+def test_metrics_when_a_stream_names_one_then_its_own_name_stands_for_it_or_else_for_the_metric_of_that_name(
+    parameters: str, value: str, chosen: tuple[FieldFilter, ...]
+) -> None:
+    found = meaning(f"load = STREAM FROM metrics({parameters}) q = COMPUTE AVG(load, 1 m)")
+
+    assert found.sources["load"] == Source("load", "site/metrics", ("*",), filters=chosen)
+    assert found.queries[0].arguments[0].value == Metric(value)
+    assert found == meaning(f"load = STREAM FROM storageFabric({parameters}) q = COMPUTE AVG(load, 1 m)")
+
+
+def test_metrics_when_their_stream_has_parameters_of_topics_then_they_mean_the_same() -> None:
+    stream = 'STREAM FROM metrics(metricID="flag", sites="jfk", time="time", delay=2, fields="flag:boolean")'
+    found = meaning(f"s = {stream} q = COMPUTE COUNT(s, 1 m)")
+
+    assert found.sources["s"].place == ("site/metrics", ("jfk",))
+    assert (found.sources["s"].time, found.sources["s"].delay_micros) == ("time", 2_000_000)
+    assert found.types["flag"] is FieldType.BOOLEAN
 
 
 @pytest.mark.parametrize("delay", ['"2 MINUTES"', '"2 m"', '"120 seconds"', "120"])

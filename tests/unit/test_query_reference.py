@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,15 @@ def test_event_when_a_parameter_names_its_field_then_belongs_only_with_that_valu
     events = [at(1, 1.0, k="AA", n=5.0), at(2, 2.0, k="AB", n=6.0), at(3, 3.0, site="lga", n=5.0)]
 
     assert [value for _, value in asked(text, events)] == kept
+
+
+def test_event_when_it_lacks_the_metric_of_a_stream_then_does_not_belong_to_it() -> None:
+    text = 'u = STREAM FROM metrics(metricID="w")\nq = COMPUTE v'
+    events = [at(1, 1.0, w=5.0), at(2, 2.0), at(3, 3.0, w=None), at(4, 4.0, w=0.0)]
+
+    found = asked(text, [replace(event, topic="site/metrics") for event in events])
+
+    assert [value for _, value in found] == [1.0, 4.0]
 
 
 # Moments

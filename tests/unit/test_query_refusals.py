@@ -171,6 +171,8 @@ DECLARATIONS = [
     ('s = STREAM FROM topic(topic="a/b", fields="x:number")', "the field 'x' has a type"),
     ('s = STREAM FROM topic(topic="a/b", serial=5)', "a column of every event"),
     ('s = STREAM FROM topic(topic="a/b", time="stored_at")', "a column of every event"),
+    ('s = STREAM FROM metrics(topic="a/b")', "metrics(…) reads the topic site/metrics"),
+    ('s = STREAM FROM storageFabric(metricID="cpu ptc")', "'cpu ptc' is not a field"),
     ('s = STREAM FROM topic(topic="{topic}")', "nothing is given for {topic}; "),
 ]  # fmt: skip
 

@@ -29,6 +29,12 @@ def subject_of(topic: str) -> str:
 DEVICE_SUBJECTS = f"{subject_of(DEVICE_PREFIX)}>"
 """Subjects of device events, as the IN stream keeps them."""
 
+METRICS_TOPIC = f"{DEVICE_PREFIX}metrics"
+"""The topic of a site's metrics: what applications publish there, and what the site measures itself."""
+
+METRICS_SUBJECT = "towpath.site-metrics"
+"""Where an agent publishes its site's metrics. Not public: only a stream makes them events of the topic."""
+
 MQTT_STORE = "$MQTT.msgs."
 """Prefix under which nats-server's MQTT side stores a message of QoS 1, before it acknowledges the message.
 
@@ -59,6 +65,11 @@ the server holds the message for its session. The message needs `MQTT_QOS_HEADER
 def device_subject(topic: str) -> str:
     """Subject of a device topic in the IN stream."""
     return subject_of(topic)
+
+
+def device_stream(topic: str) -> str:
+    """The stream of a site that has the events of a device topic."""
+    return METRICS_STREAM if topic == METRICS_TOPIC else IN_STREAM
 
 
 def intake_subject(subject: str) -> str:
@@ -130,6 +141,15 @@ def api_prefix(site: str) -> str:
 
 IN_STREAM = "IN"
 """The stream of a site that keeps what devices send."""
+
+METRICS_STREAM = "METRICS"
+"""The stream of a site that keeps its metrics. Applications' come from IN, the site's own are in no other.
+
+A stream of its own, so that no other job of the site wakes for a metric, and a job that reads metrics
+elsewhere mirrors these alone. Like any stream it needs no one who says that metrics are read, or where."""
+
+DEVICE_STREAMS = (IN_STREAM, METRICS_STREAM)
+"""Streams that no job writes, and that every site has."""
 
 ARRIVED_STREAM = "ARRIVED"
 """The stream of one message that counts what devices publish, kept or not."""

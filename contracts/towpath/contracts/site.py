@@ -58,6 +58,9 @@ class Observation(Model):
     """Seconds."""
     event_traces_every_s: float | None = Field(default=10.0, gt=0)
     """Seconds between two events of a job that are traced; null: none is."""
+    metrics_every_s: float = Field(default=5.0, ge=0, le=3600)
+    """Seconds between two events that the site publishes of each of its entities to its topic `site/metrics`;
+    0: it publishes none."""
 
 
 SMALLEST_HEAP_MB = 480

@@ -22,7 +22,8 @@ class FieldFilter:
     """Only events whose field has this value, or begins with it, belong to a stream."""
 
     field: str
-    value: str | float
+    value: str | float | None
+    """None: any value."""
     is_prefix: bool = False
 
 

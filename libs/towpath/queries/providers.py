@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from towpath.contracts.data_plane import METRICS_TOPIC
 from towpath.contracts.fields import RESERVED_FIELDS, FieldName, FieldType
 from towpath.contracts.message import SiteName, Topic
 from towpath.queries.meaning import ALL_SITES, HERE, FieldFilter, Source
@@ -15,10 +16,14 @@ from towpath.queries.problems import problem
 from towpath.queries.tree import Place, Stream
 from towpath.queries.tree_builder import MAX_MICROS, UNIT_OF
 
-PROVIDERS = ("topic", "site")
+METRICS_PROVIDERS = ("metrics", "storageFabric")
+"""Both are the topic of metrics, at all sites unless some are named."""
+
+PROVIDERS = ("topic", "site", *METRICS_PROVIDERS)
 """`topic` and `site` are one: a topic at some sites."""
 
 _OWN = ("topic", "sites", "site", "time", "delay", "fields", "value")
+_METRIC = "metricID"
 _LENGTH = re.compile(r"\s*([0-9]{1,15})\s*([A-Za-z]+)\s*")
 _TOPIC, _SITE, _FIELD = TypeAdapter(Topic), TypeAdapter(SiteName), TypeAdapter(FieldName)
 
@@ -42,7 +47,9 @@ def declared(stream: Stream, filled: Mapping[str, str]) -> Declared:
         what = f"there is no provider {stream.provider!r}"
         raise problem(stream.place, what, found=stream.provider, allowed=[*PROVIDERS])
     given = {name: _filled(value, filled, stream.place) for name, value in stream.parameters.items()}
-    place = stream.place
+    place, metric = stream.place, None
+    if stream.provider in METRICS_PROVIDERS:
+        given, metric = _of_metrics(given, stream)
     if {"site", "sites"} <= given.keys():
         raise problem(place, "a stream has sites, or one site", found="site", allowed='sites="jfk,lga"')
     if "topic" not in given:
@@ -50,17 +57,40 @@ def declared(stream: Stream, filled: Mapping[str, str]) -> Declared:
     filters = tuple(
         _filter(field_name(name, place), value) for name, value in given.items() if name not in _OWN
     )
+    has_metric = () if metric is None else (FieldFilter(metric, None),)
     source = Source(
         stream.name,
         _valid(_TOPIC, given["topic"], place, "a topic"),
         _sites(given, place),
         field_name(given["time"], place) if "time" in given else None,
         _micros(given.get("delay", 0.0), place),
-        filters,
+        (*has_metric, *filters),
     )
     types = dict(_types(str(given.get("fields", "")), place))
+    if metric is not None:
+        types.setdefault(metric, FieldType.DOUBLE)
     value = field_name(given["value"], place) if "value" in given else None
     return Declared(source, value, types)
+
+
+def _of_metrics(
+    given: Mapping[str, str | float], stream: Stream
+) -> tuple[dict[str, str | float], str | None]:
+    """Return the parameters of the topic of metrics, and the one metric that the stream has, if it is one.
+
+    The stream's own name stands for that metric, or else for the metric of that name.
+    """
+    if "topic" in given:
+        what = f"{stream.provider}(…) reads the topic {METRICS_TOPIC}"
+        raise problem(stream.place, what, found="topic", allowed='topic(topic="site/…") for another one')
+    others = {name: value for name, value in given.items() if name != _METRIC}
+    sites = {} if {"site", "sites"} & given.keys() else {"sites": ALL_SITES}
+    metric = given.get(_METRIC)
+    if metric is None or str(metric).endswith("%"):
+        name, one = stream.name, None
+    else:
+        name = one = field_name(metric, stream.place)
+    return {"topic": METRICS_TOPIC, "value": name, **sites, **others}, one
 
 
 def field_name(name: str | float, place: Place) -> str:

@@ -166,6 +166,8 @@ def _micros(text: Value) -> int | None:
 
 def _passes(each: FieldFilter, fields: Mapping[str, Value]) -> bool:
     value = fields.get(each.field)
+    if each.value is None:
+        return value is not None
     if each.is_prefix:
         return isinstance(value, str) and value.startswith(str(each.value))
     return value is not None and value == each.value

@@ -57,6 +57,8 @@ def _stream_sql(source: Source, positions: Sequence[int]) -> str:
 
 
 def _filter_sql(each: FieldFilter) -> str:
+    if each.value is None:
+        return f"{_field(each.field)} is not null"
     if not isinstance(each.value, str):
         return f"{_field(each.field)} = {_number(each.value)}"
     if each.is_prefix:

@@ -60,5 +60,6 @@ class Scope:
             if one.source.time is not None:
                 self.types.show(one.source.time, FieldType.TIMESTAMP, Place(1, 1))
             for each in one.source.filters:
-                kind = FieldType.STRING if isinstance(each.value, str) else FieldType.DOUBLE
-                self.types.show(each.field, kind, Place(1, 1))
+                if each.value is not None:
+                    kind = FieldType.STRING if isinstance(each.value, str) else FieldType.DOUBLE
+                    self.types.show(each.field, kind, Place(1, 1))

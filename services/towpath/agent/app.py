@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -31,13 +32,14 @@ from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
+from towpath.agent.site_metrics import SiteMetrics, ensure_metrics
 from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
 from towpath.agent.uplinks import Uplinks
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
-from towpath.contracts.data_plane import api_prefix
+from towpath.contracts.data_plane import METRICS_SUBJECT, api_prefix
 from towpath.contracts.local_commands import AdjustJob
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
@@ -116,6 +118,7 @@ async def run(settings: AgentSettings) -> None:
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
+            await _until_done(lambda: ensure_metrics(streams))
             if not admits_devices:
                 await supervisor.keep(containment.server(settings.server(True)))
             await _until_done(lambda: ensure_span_streams(bus.connection))
@@ -209,12 +212,17 @@ async def _metering(
     store = MetricStore(
         home.site(site) / "metrics.db", max_bytes=observation.max_bytes, max_age_s=observation.max_age_s
     )
-    metering = Metering(site, store, [*sources(bus, site, home, jobs, children), uplinks.samples])
+    jetstream = bus.connection.jetstream()
+    published = SiteMetrics(site, os.cpu_count() or 1, partial(jetstream.publish, METRICS_SUBJECT))
+    measured = [*sources(bus, site, home, jobs, children), uplinks.samples]
+    metering = Metering(site, store, measured, published.see)
     await bus.serve(ReadMetrics, metering.read, site=site)
     await bus.serve(Echo, echo, site=site)
     if not observation.enabled:
         return ()
-    return metering.keep(), Probes(bus, site, home, metering.add).keep()
+    working = (metering.keep(), Probes(bus, site, home, metering.add).keep())
+    every_s = observation.metrics_every_s
+    return (*working, published.keep(every_s)) if every_s else working
 
 
 async def _until_done(work: Callable[[], Awaitable[None]]) -> None:

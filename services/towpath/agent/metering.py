@@ -38,8 +38,16 @@ SOURCE_S = 5.0
 class Metering:
     """Asks its sources for samples, and keeps them in the site's store."""
 
-    def __init__(self, site: str, store: MetricStore, sources: Iterable[Source]) -> None:
+    def __init__(
+        self,
+        site: str,
+        store: MetricStore,
+        sources: Iterable[Source],
+        see: Callable[[list[Sample]], None] = lambda _: None,
+    ) -> None:
+        """`see` gets all samples, too."""
         self.site = site
+        self._see = see
         self._store = store
         self._sources = list(sources)
 
@@ -59,6 +67,7 @@ class Metering:
 
     async def add(self, samples: list[Sample]) -> None:
         """Store samples. They are lost if the disk refuses them, because nothing else may wait for it."""
+        self._see(samples)
         try:
             # The thread goes on when its task is cancelled, and must not find the store closed.
             await to_the_end(asyncio.to_thread(self._store.add, samples))

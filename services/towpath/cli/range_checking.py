@@ -20,7 +20,7 @@ from towpath.cli.check_topics import job_on
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, load_mesh, open_bus
 from towpath.cli.output import say, working
 from towpath.contracts.commands import JobView, ListJobs
-from towpath.contracts.data_plane import IN_STREAM, device_subject
+from towpath.contracts.data_plane import device_stream, device_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input
 from towpath.contracts.operators import ProcessingWindow
@@ -101,7 +101,7 @@ class InputStream:
         access = mesh.site(source.site)
         login = access.login("engine")
         if source.from_device:
-            stream, subject = IN_STREAM, device_subject(source.topic)
+            stream, subject = device_stream(source.topic), device_subject(source.topic)
         else:
             stream, subject = job_on(jobs, source.site, source.topic).output.stream, None
         return cls(access.nats_url, login.user, login.password, stream, subject)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from towpath.bus import Bus
-from towpath.contracts.data_plane import IN_STREAM, device_subject
+from towpath.contracts.data_plane import device_stream, device_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.reply import Done
 from towpath.contracts.site import SiteState
@@ -145,7 +145,7 @@ class UplinkCommands:
 
 def _stream_of(spec: UplinkSpec, jobs: dict[str, JobEntry], field: str) -> tuple[str, str | None]:
     if spec.from_device:
-        return IN_STREAM, device_subject(spec.topic)
+        return device_stream(spec.topic), device_subject(spec.topic)
     found = sources(jobs, spec.site, spec.topic)
     if len(found) != 1:
         raise TowpathError(

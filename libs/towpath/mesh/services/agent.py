@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.contracts.data_plane import MQTT_DELIVERY
+from towpath.contracts.data_plane import METRICS_SUBJECT, MQTT_DELIVERY
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.mesh.names import SERVER_QUESTIONS
@@ -35,6 +35,7 @@ AGENT = register(
                 f"{ROOT}.engine.{site}.>",
                 *results_of(site),
                 f"{MQTT_DELIVERY}>",
+                METRICS_SUBJECT,
                 *own_jetstream(site),
                 *uplinks_from(site),
                 *SERVER_QUESTIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from towpath.composition.adjustments import SAID_OF_AN_INPUT
-from towpath.contracts.data_plane import IN_STREAM
+from towpath.contracts.data_plane import DEVICE_STREAMS
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
 from towpath.coordinator.registry.uplinks import UplinkStore
@@ -57,5 +57,7 @@ def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobE
     return [
         entry.name
         for entry in before.inputs
-        if entry.place not in kept and entry.stream != IN_STREAM and (entry.site, entry.stream) not in live
+        if entry.place not in kept
+        and entry.stream not in DEVICE_STREAMS
+        and (entry.site, entry.stream) not in live
     ]

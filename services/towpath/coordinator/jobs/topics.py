@@ -9,7 +9,7 @@ from towpath.bus import Bus
 from towpath.composition.graph import Stream
 from towpath.composition.schemas import check_fields
 from towpath.contracts.data_plane import (
-    IN_STREAM,
+    device_stream,
     device_subject,
     output_stream,
     rejected_stream,
@@ -142,7 +142,8 @@ def _forwarded(wanted: Input, uplinks: Iterable[ResolvedUplink]) -> list[Resolve
 
 def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
     if wanted.from_device:
-        return [_input(wanted, wanted.name, IN_STREAM, device_subject(wanted.topic), bare=True)]
+        stream, subject = device_stream(wanted.topic), device_subject(wanted.topic)
+        return [_input(wanted, wanted.name, stream, subject, bare=True)]
     output = resolve_output(spec)
     if wanted.site == output.site and wanted.topic in (output.topic, output.rejected_topic):
         raise TowpathError(
