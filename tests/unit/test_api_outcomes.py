@@ -48,6 +48,7 @@ from towpath.contracts.pipeline_commands import (
 )
 from towpath.contracts.plan_commands import ApplyPlan, UpdatePlan
 from towpath.contracts.rest import STATUS, Route
+from towpath.contracts.rest_query_routes import EXAMPLE_QUERIES
 from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.site import SiteState, SiteStatus
 
@@ -249,6 +250,7 @@ def body_for(route: Route) -> dict[str, Any]:
         "planPipeline": EXAMPLE_PIPELINE,
         "loadRules": {"rules": LoadRules.example["rules"]},
         "explainRule": ExplainRule.example["rule"],
+        "runQueries": EXAMPLE_QUERIES,
         "applyPlan": {name: ApplyPlan.example[name] for name in ("plan", "catalogue")},
         "updatePlan": {name: UpdatePlan.example[name] for name in ("operation", "arguments")},
     }

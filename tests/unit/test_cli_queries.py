@@ -25,8 +25,8 @@ def test_check_when_the_text_is_right_then_lists_its_queries() -> None:
     assert json.loads(result.stdout)[0] == {
         "query": "mean_delay",
         "moments": "every 600 s",
-        "by": "carrier",
-        "reads": "departures",
+        "by": ["carrier"],
+        "reads": ["departures"],
     }
 
 

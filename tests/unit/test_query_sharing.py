@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from towpath.contracts.operators import Chain, Window
 from towpath.queries.checking import check
-from towpath.queries.compilation import Asked, compiled, query_text_of
+from towpath.queries.compilation import Asked, compiled
 from towpath.queries.parsing import parse
 from towpath.queries.planning import SharedPlan, shared_plan
 from towpath.queries.program import Part
+from towpath.queries.running import answering
 from towpath.queries.sharing import shared_keys
 
 STREAM = 's = STREAM FROM topic(topic="site/a", value="v")\n'
@@ -94,7 +95,9 @@ def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_s
     assert isinstance(jfk.operator, Chain)
     assert isinstance(jfk.operator.steps[-1], Window)
     assert [each.name for each in answers.inputs] == ["jfk/queries/q/panes", "lga/queries/q/panes"]
-    assert query_text_of(made.pipeline) == text
+    running = answering(made.pipeline)
+    assert running is not None
+    assert running[1].text == text
 
 
 def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorDetail
@@ -17,6 +17,10 @@ _AT = "2026-01-01T00:00:00Z"
 
 PipelineName = JobName
 """Pipelines are named like jobs."""
+
+
+WebAddress = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/?#]+[^\s]*$", max_length=2000)]
+"""Address of an HTTP service."""
 
 
 class Placement(Model):
@@ -46,13 +50,16 @@ class PipelineJob(JobSpec):
     """Strategy for changing site, when a later description names another one."""
     resources: Demand = Demand()
     placement: Placement = Placement()
+    webhook: WebAddress | None = None
+    """Each result is POSTed to this address, too: in order, and again until it is taken."""
 
     def job_spec(self) -> JobSpec:
         """Return the job without the pipeline's own concerns.
 
         A container that says no limits gets what the job needs of its site.
         """
-        left = JobSpec.model_validate(self.model_dump(exclude={"strategy", "resources", "placement"}))
+        concerns = {*PipelineJob.model_fields} - {*JobSpec.model_fields}
+        left = JobSpec.model_validate(self.model_dump(exclude=concerns))
         if left.container is None:
             return left
         cpus = left.container.cpus or self.resources.cores or None

@@ -196,6 +196,20 @@ class ApplyEnded(Event):
     note: str = ""
 
 
+class ResultUndelivered(Event):
+    """A result was not taken by the webhook of its job in any attempt. The next results follow."""
+
+    subject = f"{ROOT}.event.webhook.{{job}}.undelivered"
+    example = {"at": _AT, "job": "delays", "serial": 7, "attempts": 12, "error": "503 Service Unavailable"}
+
+    job: JobName
+    serial: int
+    """Its own, in the output stream, which keeps it."""
+    attempts: int
+    error: str
+    """Outcome of the last attempt."""
+
+
 PIPELINE_COMMANDS: tuple[type[Command[Any]], ...] = (
     ApplyPipeline,
     PlanPipeline,
@@ -208,4 +222,4 @@ PIPELINE_COMMANDS: tuple[type[Command[Any]], ...] = (
 )
 
 
-PIPELINE_EVENTS: tuple[type[Event], ...] = (ApplyBegun, JobApplied, ApplyEnded)
+PIPELINE_EVENTS: tuple[type[Event], ...] = (ApplyBegun, JobApplied, ApplyEnded, ResultUndelivered)

@@ -219,6 +219,11 @@ class Route:
         return self.follow is not None
 
     @property
+    def resumes(self) -> bool:
+        """True if it streams what has serial numbers: then it takes a `Last-Event-ID`."""
+        return self.streams and self.query is not None
+
+    @property
     def errors(self) -> frozenset[int]:
         """Statuses of the problems that may come back."""
         if self.problems is not None:

@@ -50,6 +50,7 @@ from towpath.contracts.rest import (
 )
 from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
+from towpath.contracts.rest_query_routes import QUERIES
 from towpath.contracts.traces import ListTraces, ShowTrace
 
 _DRY_RUN: Any = (
@@ -284,4 +285,13 @@ PAGE = (
 )
 """The live page: files for browsers, which hold no data, and no part of the described interface."""
 
-ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *PLANS, *FAULTS, *MEASUREMENTS, *MESH)
+ROUTES: tuple[Route, ...] = (
+    *JOBS,
+    *MIGRATIONS,
+    *PIPELINES,
+    *QUERIES,
+    *PLANS,
+    *FAULTS,
+    *MEASUREMENTS,
+    *MESH,
+)

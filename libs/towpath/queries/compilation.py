@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import ValidationError
+
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fields import FieldType
 from towpath.contracts.job import Input, Output, Thinning
@@ -61,6 +63,8 @@ class Asked:
     sites: Sequence[str]
     """All sites of the mesh, for streams of all of them."""
     trigger_s: float = 1.0
+    webhook: str | None = None
+    """Address to which each answer is POSTed, too."""
 
     @property
     def topic(self) -> str:
@@ -104,15 +108,11 @@ def compiled(asked: Asked) -> Compiled:
         _site_plan(site, tuple(topic for at, topic in places if at == site), meaning, sources, asked)
         for site in dict.fromkeys(site for site, _ in places)
     )
-    return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=_jobs(asked, meaning, plans)))
-
-
-def query_text_of(spec: PipelineSpec) -> str | None:
-    """Return the text that a pipeline answers; None if it answers none."""
-    for job in spec.jobs:
-        if job.name == spec.name and isinstance(job.operator, Query):
-            return job.operator.text
-    return None
+    try:
+        jobs = _jobs(asked, meaning, plans)
+        return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=jobs))
+    except ValidationError as error:
+        raise TowpathError.of_validation(error) from error
 
 
 def _site_plan(
@@ -145,6 +145,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         output=Output(topic=asked.topic),
         operator=Query(text=asked.text, filled={**asked.filled}),
         trigger_s=min(asked.trigger_s, ANSWERING_S),
+        webhook=asked.webhook,
     )
     return [*panes, answers]
 

@@ -6,8 +6,9 @@ import functools
 import re
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
-from lark import Lark
+from lark import Lark, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from towpath.contracts.errors import TowpathError
@@ -41,7 +42,7 @@ _WORDS = {
 """Terminal of the grammar → its name for people. A keyword is called by its name."""
 
 _DEEPER = re.compile(r"[-+*/%(),]|\b(?:and|or|AND|OR|COMPUTE|compute)\b")
-_QUOTED_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*|/\*.*?\*/', re.DOTALL)
+QUOTED_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def parse(text: str) -> QueryText:
@@ -65,10 +66,35 @@ def parse(text: str) -> QueryText:
     return tree
 
 
+@dataclass(frozen=True)
+class Reached:
+    """Where the grammar is at the end of a text that may be half written."""
+
+    words: tuple[str, ...]
+    """The terminals of the grammar so far."""
+    accepted: frozenset[str]
+    """Terminals that may come next."""
+
+
+def reached(text: str) -> Reached | None:
+    """Return where the grammar is at the end of a text; None if it has met a mistake before."""
+    parser = _grammar().parse_interactive(text)
+    try:
+        words = tuple(token.type for token in parser.exhaust_lexer())
+    except UnexpectedInput:
+        return None
+    return Reached(words, frozenset(parser.accepts()))
+
+
 @functools.cache
 def _parser() -> Lark:
+    return _grammar(tree_builder())
+
+
+@functools.cache
+def _grammar(builder: Transformer[Any, Any] | None = None) -> Lark:
     grammar = files("towpath.queries").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", transformer=tree_builder(), maybe_placeholders=True)
+    return Lark(grammar, parser="lalr", transformer=builder, maybe_placeholders=True)
 
 
 def _check_depth(text: str) -> None:
@@ -76,7 +102,7 @@ def _check_depth(text: str) -> None:
 
     `((a + b) * c) * d` is as deep as its operators and parentheses together.
     """
-    plain = _QUOTED_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+    plain = QUOTED_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
     level = _Level()
     outer: list[_Level] = []
     for match in _DEEPER.finditer(plain):

@@ -37,6 +37,11 @@ class Follower:
         self._created: str | None = None
         self._looked_at = float("-inf")
 
+    @property
+    def has_begun(self) -> bool:
+        """True if it has met the stream."""
+        return self._created is not None
+
     async def read(self) -> list[StoredMessage]:
         """Return the next messages; none when there is nothing new.
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from towpath.api.admission import Admission, accept
 from towpath.api.coordinator import Coordinator
+from towpath.api.handlers.answers import AnswerRoutes
 from towpath.api.handlers.commands import CommandRoutes
 from towpath.api.handlers.events import EventRoutes, LiveRoutes
 from towpath.api.handlers.itself import ServiceRoutes
@@ -16,14 +17,17 @@ from towpath.api.handlers.jobs import JobRoutes, MigrationRoutes
 from towpath.api.handlers.metrics import MetricRoutes
 from towpath.api.handlers.page import PageRoutes
 from towpath.api.handlers.pipelines import PipelineRoutes
+from towpath.api.handlers.queries import QueryRoutes
 from towpath.api.problems import problems
 from towpath.api.request_spans import traced
 from towpath.api.routing import TABLE, Answering, add_route
 from towpath.api.settings import ApiSettings
+from towpath.api.webhooks import serve_webhooks
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
 from towpath.mesh.service_process import at_hub
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +52,14 @@ async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
             access_log=None,
             max_line_size=MAX_LINE_BYTES,
         )
+        webhooks = asyncio.create_task(serve_webhooks(bus), name="webhooks")
         try:
             await runner.setup()
             await web.TCPSite(runner, settings.listen, settings.port).start()
             log.info("listening on %s:%d", settings.listen, settings.port)
             await stop.wait()
         finally:
+            await end([webhooks])
             await runner.cleanup()
 
 
@@ -67,6 +73,7 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
     coordinator = Coordinator(bus)
     commands = CommandRoutes(coordinator)
     jobs, pipelines = JobRoutes(coordinator, commands), PipelineRoutes(coordinator, commands)
+    queries = QueryRoutes(coordinator, commands)
     itself, metrics, page = ServiceRoutes(coordinator), MetricRoutes(coordinator), PageRoutes()
     special: dict[str, Answering] = {
         "showJob": jobs.show,
@@ -74,6 +81,13 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
         "showMigration": MigrationRoutes(coordinator).show,
         "applyPipeline": pipelines.apply,
         "planPipeline": pipelines.plan,
+        "runQueries": queries.run,
+        "checkQueries": queries.check,
+        "explainQueries": queries.explain,
+        "listQueries": queries.list,
+        "showQueries": queries.show,
+        "removeQueries": queries.remove,
+        "followAnswers": AnswerRoutes(settings, bus, queries, stop).follow,
         "queryMetrics": metrics.query,
         "scrapeMetrics": metrics.scrape,
         "followEvents": EventRoutes(settings, bus, stop).follow,

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from towpath.api.routing import Handler, route_of
+from towpath.api.routing import Handler, methods_of_path, route_of
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.rest import MEANINGS, PROBLEM, STATUS, Problem, Route
 
@@ -103,7 +103,7 @@ def _of_http(error: web.HTTPException, request: web.Request) -> TowpathError:
     if isinstance(error, web.HTTPNotFound):
         return Refusal(404, ErrorCode.UNKNOWN_COMMAND, "there is no such path", value=request.path)
     if isinstance(error, web.HTTPMethodNotAllowed):
-        allowed = sorted(error.allowed_methods)
+        allowed = sorted(methods_of_path(request) or error.allowed_methods)
         return Refusal(
             405,
             ErrorCode.NOT_ALLOWED,

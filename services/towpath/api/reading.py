@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from towpath.api.problems import Refusal
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Identifier, JobName, Model
-from towpath.contracts.rest import Body, Route
+from towpath.contracts.rest import LARGEST_SERIAL, Body, Route
 
 ModelT = TypeVar("ModelT", bound=Model)
 
@@ -81,6 +81,25 @@ def _plain(value: str) -> Any:
     except ValueError:
         return value
     return parsed if isinstance(parsed, int | float) else value
+
+
+def last_event_id(request: web.Request) -> int | None:
+    """Return the serial number that a client which comes back has. None if it has none, or an empty one.
+
+    Raises `TowpathError` (invalid).
+    """
+    given = request.headers.get("Last-Event-ID", "").strip()
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and int(given) <= LARGEST_SERIAL):
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "this is not a serial number",
+            field="Last-Event-ID",
+            value=given[:200],
+            allowed="the id of an event",
+        )
+    return int(given)
 
 
 async def text_of(request: web.Request, body: Body) -> str:

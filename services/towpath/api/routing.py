@@ -28,6 +28,11 @@ def add_route(application: web.Application, route: Route, answering: Answering) 
     application[TABLE][added] = route
 
 
+def methods_of_path(request: web.Request) -> set[str]:
+    """Return the methods of a path that has routes as it is, also where it fits a pattern of other routes."""
+    return {route.method for route in request.app[TABLE].values() if route.path == request.path}
+
+
 def route_of(request: web.Request) -> Route | None:
     """Return the request's route. None if its path or method has none."""
     return request.app[TABLE].get(request.match_info.route)

@@ -15,6 +15,19 @@ from towpath.tasks import end
 T = TypeVar("T")
 
 
+_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+
+
+def on_one_line(body: bytes) -> bytes:
+    """Return JSON without line ends: they would end a field of an event. A blank means the same."""
+    return body.translate(_LINE_ENDS)
+
+
+def lost(after: int, first: int) -> bytes:
+    """Return the event that tells a client that what came after its last serial number is gone."""
+    return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, first)
+
+
 class Stopping(Exception):
     """The service ends. Open streams end with it, and clients resume with the next one."""
 

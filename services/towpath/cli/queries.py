@@ -21,9 +21,10 @@ from towpath.cli.settings import AsJson, home_of
 from towpath.composition.speck import as_name
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.pipeline import PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
-from towpath.queries.compilation import Asked, Compiled, compiled, query_text_of
+from towpath.queries.compilation import Asked, Compiled, compiled
+from towpath.queries.explanation import explanation, summaries
+from towpath.queries.running import all_running_queries, running_queries
 
 app = typer.Typer(help="Ask questions in one line, over any number of sites, and follow the answers.")
 
@@ -55,7 +56,7 @@ def check(file: QueryFile, filled: Filled = None, as_json: AsJson = False) -> No
     """
     with telling(file, str):
         found = compiled(Asked(_name_of(file, None), _NOWHERE, text_of(file), _pairs(filled), [_NOWHERE]))
-    print_queries(found, as_json=as_json)
+    print_queries(summaries(found), as_json=as_json)
 
 
 @app.command()
@@ -74,7 +75,7 @@ def explain(
     known = sites.split(",") if sites else asyncio.run(_known_sites(context))
     with telling(file, str):
         found = compiled(Asked(_name_of(file, None), at, text_of(file), _pairs(filled), known))
-    print_plan(found, as_json=as_json)
+    print_plan(explanation(found), as_json=as_json)
 
 
 @app.command()
@@ -88,6 +89,9 @@ def run(
     trigger_s: Annotated[
         float, typer.Option("--trigger", min=0, max=3600, help="Least seconds between micro-batches.")
     ] = 1.0,
+    webhook: Annotated[
+        str | None, typer.Option("--webhook", metavar="URL", help="POST each answer to this address, too.")
+    ] = None,
     drop_state: DropState = None,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
@@ -103,9 +107,8 @@ def run(
     async def start() -> Compiled:
         async with open_bus(home_of(context)) as bus:
             with telling(file, str):
-                asked = Asked(
-                    _name_of(file, name), at, text_of(file), _pairs(filled), await _sites_of(bus), trigger_s
-                )
+                sites, text = await _sites_of(bus), text_of(file)
+                asked = Asked(_name_of(file, name), at, text, _pairs(filled), sites, trigger_s, webhook)
                 found = compiled(asked)
             command = ApplyPipeline(spec=found.pipeline, drop_state=drop_state or [])
             await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json and not follow)
@@ -137,7 +140,7 @@ def follow(
     """
     home = home_of(context)
     view = asyncio.run(ask(home, ShowPipeline(pipeline=name)))
-    site = _running(view)[0]
+    site = running_queries(view).at
     with suppress(KeyboardInterrupt):
         asyncio.run(follow_answers(home, site, name, earlier=from_start or once, once=once, as_json=as_json))
 
@@ -148,19 +151,10 @@ def list_queries(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `towpath query list`
     """
-    found = asyncio.run(ask(home_of(context), ListPipelines())).pipelines
-    asked = [(view, *_running(view)) for view in found if query_text_of(view.spec) is not None]
+    found = all_running_queries(asyncio.run(ask(home_of(context), ListPipelines())).pipelines)
     if as_json:
-        return print_json(
-            [
-                {"name": view.pipeline, "at": site, "text": text, "state": view.apply.state}
-                for view, site, text in asked
-            ]
-        )
-    rows = [
-        (view.pipeline, site, text.count("COMPUTE") + text.count("compute"), view.apply.state)
-        for view, site, text in asked
-    ]
+        return print_json([each.model_dump(mode="json") for each in found])
+    rows = [(each.name, each.at, each.text.upper().count("COMPUTE"), each.state) for each in found]
     print_table(("name", "at", "queries", "state"), rows, nothing="no queries")
 
 
@@ -170,7 +164,8 @@ def show(context: typer.Context, name: QueryName) -> None:
 
     Example: `towpath query show departures`
     """
-    print(_running(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))[1].rstrip())
+    view = asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name)))
+    print(running_queries(view).text.rstrip())
 
 
 @app.command()
@@ -187,22 +182,8 @@ def remove(
 
     Example: `towpath query remove departures`
     """
-    _running(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))
+    running_queries(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))
     change(context, DeletePipeline(pipeline=name, now=now, purge=purge), wait, within_s, as_json)
-
-
-def _running(view: PipelineView) -> tuple[str, str]:
-    """Return the site that asks, and the text. Raises `TowpathError` for a pipeline that has no queries."""
-    text = query_text_of(view.spec)
-    if text is None:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            f"the pipeline {view.pipeline!r} answers no queries",
-            field="name",
-            value=view.pipeline,
-            allowed="one that `towpath query list` prints",
-        )
-    return next(job.output_site for job in view.spec.jobs if job.name == view.pipeline), text
 
 
 def _name_of(file: Path, name: str | None) -> str:

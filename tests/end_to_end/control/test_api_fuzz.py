@@ -14,6 +14,7 @@ from running.coordinator import running_coordinator
 from running.mesh import Mesh, running_mesh
 from towpath.contracts.job import EXAMPLE_SPEC
 from towpath.contracts.pipeline import EXAMPLE_PIPELINE
+from towpath.contracts.rest_query_routes import EXAMPLE_QUERIES
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -51,6 +52,14 @@ parameters = {{ "path.id" = "{migration}" }}
 [[operations]]
 include-operation-id-regex = "(apply|plan|show|rollback|retry)Pipeline"
 parameters = {{ "path.name" = "delays" }}
+
+[[operations]]
+include-operation-id = "showQueries"
+parameters = {{ "path.name" = "asked" }}
+
+[[operations]]
+include-operation-id = "followAnswers"
+parameters = {{ "path.name" = "asked", "query.follow" = false }}
 """
 """Left out: an event stream has no end, and some routes can only answer 404 here."""
 
@@ -142,7 +151,8 @@ async def test_jobs_when_anything_is_asked_of_them_then_answers_are_as_described
     api: Api, tmp_path: Path
 ) -> None:
     await api.send("POST", "/jobs", json=CLEAN, headers=WAIT)
-    others = ("--exclude-tag", "pipelines", *(word.replace("include", "exclude") for word in MEASUREMENTS))
+    tested_below = ("--exclude-tag", "pipelines", "--exclude-tag", "queries")
+    others = (*tested_below, *(word.replace("include", "exclude") for word in MEASUREMENTS))
     status, report = await fuzzed(api, tmp_path, await a_job_that_moved(api), *others)
     print(report)
     assert status == 0, "see the report above"
@@ -163,5 +173,15 @@ async def test_pipelines_when_anything_is_asked_of_them_then_answers_are_as_desc
 ) -> None:
     await api.send("POST", "/jobs", json=CLEAN, headers=WAIT)
     status, report = await fuzzed(api, tmp_path, await a_pipeline(api), "--include-tag", "pipelines")
+    print(report)
+    assert status == 0, "see the report above"
+
+
+async def test_queries_when_anything_is_asked_of_them_then_answers_are_as_described(
+    api: Api, tmp_path: Path
+) -> None:
+    body = {**EXAMPLE_QUERIES, "name": "asked"}
+    assert (await api.send("POST", "/queries", json=body, headers=WAIT))[0] == 201
+    status, report = await fuzzed(api, tmp_path, "none", "--include-tag", "queries")
     print(report)
     assert status == 0, "see the report above"

@@ -33,7 +33,7 @@ SEEN_MS = 30_000
 
 MOVED_MS = 120_000
 expect.set_options(timeout=SEEN_MS)
-VIEWS = ("Mesh", "Jobs", "Migrations", "Actions", "Replay")
+VIEWS = ("Mesh", "Jobs", "Queries", "Migrations", "Actions", "Replay")
 
 NAMED = "button, a[href], input, select, textarea, [tabindex='0']"
 """Elements that a user can operate."""

@@ -134,7 +134,7 @@ def _without_null(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _headers(route: Route) -> list[dict[str, Any]]:
-    if route.name == "followEvents":
+    if route.resumes:
         return [
             _header(
                 "Last-Event-ID",

@@ -1,16 +1,18 @@
-"""The REST interface: sends the coordinator's commands that have a route, and reads the EVENTS stream."""
+"""The REST interface: sends the coordinator's commands that have a route, reads the EVENTS stream, and the
+outputs of jobs at each site, for followers of answers and for webhooks."""
 
 from __future__ import annotations
 
 from towpath.contracts.events import EVENTS_STREAM
-from towpath.mesh.permissions import Rights, own_calls
+from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState, reachable
 
 
 def rights(_: str) -> Rights:
-    """Return the commands of all routes, and what reading one stream takes."""
+    """Return the commands of all routes, and what reading events and outputs takes."""
     # Here: other processes that read this table need no routes.
+    from towpath.contracts.pipeline_commands import ResultUndelivered
     from towpath.contracts.rest_routes import ROUTES
 
     asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
@@ -20,7 +22,9 @@ def rights(_: str) -> Rights:
         f"CONSUMER.MSG.NEXT.{EVENTS_STREAM}.*",
         f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
     )
-    return Rights(publish=[*sorted({kind.subject for kind in asked}), *own_calls(reading)])
+    commands = sorted({kind.subject for kind in asked})
+    outputs = (*site_calls("*", READ), *CONSUMING)
+    return Rights(publish=[*commands, ResultUndelivered.wildcard(), *own_calls(reading), *outputs])
 
 
 def settings(state: MeshState, _: str) -> list[str]:
@@ -31,7 +35,7 @@ def settings(state: MeshState, _: str) -> list[str]:
 API = register(
     Service(
         name="api",
-        summary="serves REST and the live page",
+        summary="serves REST, the live page and webhooks",
         module="towpath.api",
         rights=rights,
         after=("coordinator",),

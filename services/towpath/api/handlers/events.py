@@ -9,15 +9,12 @@ from aiohttp import web
 
 from towpath.api.event_log import KeptEvent, KeptEventReader, KeptRange, span
 from towpath.api.live_feed import FeedFollower, LiveFeed
-from towpath.api.reading import no_query, query_of
+from towpath.api.reading import last_event_id, no_query, query_of
 from towpath.api.settings import ApiSettings
-from towpath.api.streaming import EventStream
+from towpath.api.streaming import EventStream, lost, on_one_line
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.rest import LARGEST_SERIAL, EventsQuery, Route
-
-LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
-"""Line ends become blanks, which mean the same in JSON. In a server-sent event they would end a field."""
+from towpath.contracts.rest import EventsQuery, Route
 
 
 class EventRoutes:
@@ -32,7 +29,7 @@ class EventRoutes:
         """Stream events until the client goes, the service ends, or there are no more of those wanted."""
         query = query_of(request, EventsQuery)
         kept = await span(self._connection)
-        after = _start(_last_event_id(request), query, kept)
+        after = _start(last_event_id(request), query, kept)
         reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
         stream = EventStream(self._stop, write_s=self._settings.write_s)
@@ -79,31 +76,13 @@ class LiveRoutes:
 
 def encoded(event: KeptEvent) -> bytes:
     """Return an event as it goes over the wire: its body is JSON, on one line."""
-    body = event.body.translate(LINE_ENDS)
+    body = on_one_line(event.body)
     return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
 
 
 def _opening(after: int, kept: KeptRange) -> bytes:
     """Return the first bytes: the stream is open, and events after the client's last one may be gone."""
-    if 0 < after < kept.first - 1:
-        return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, kept.first)
-    return b": events follow\n\n"
-
-
-def _last_event_id(request: web.Request) -> int | None:
-    """Return the header that browsers send when they come back. An empty one means nothing."""
-    given = request.headers.get("Last-Event-ID", "").strip()
-    if not given:
-        return None
-    if not (given.isascii() and given.isdigit() and int(given) <= LARGEST_SERIAL):
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "this is not a serial number",
-            field="Last-Event-ID",
-            value=given[:200],
-            allowed="the id of an event",
-        )
-    return int(given)
+    return lost(after, kept.first) if 0 < after < kept.first - 1 else b": events follow\n\n"
 
 
 def _start(resumed: int | None, query: EventsQuery, kept: KeptRange) -> int:

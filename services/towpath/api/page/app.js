@@ -11,9 +11,10 @@ import { MeshModel } from "./mesh_model.js";
 import { MeshView } from "./mesh.js";
 import { MigrateDialog } from "./migrate_dialog.js";
 import { MigrationsView } from "./migrations.js";
+import { QueriesView } from "./queries.js";
 import { ReplayView } from "./replay.js";
 
-const VIEWS = { mesh: MeshView, job: JobView, migrations: MigrationsView, actions: ActionsView, replay: ReplayView };
+const VIEWS = { mesh: MeshView, job: JobView, queries: QueriesView, migrations: MigrationsView, actions: ActionsView, replay: ReplayView };
 const THEMES = { auto: "Auto", light: "Light", dark: "Dark" };
 const THEME_KEY = "towpath-theme";
 const MESSAGE_MS = 7000;

@@ -9,7 +9,11 @@ import { clock } from "./wording.js";
 const HEIGHT = 170;
 /** Up to this many samples are also shown as dots, because a single one has no line. */
 const FEW = 60;
-const LINES = ["--accent", "--second", "--warn"];
+const LINES = ["--accent", "--second", "--warn", "--bad", "--line-5", "--line-6", "--good", "--line-8"];
+/** As many lines as have colours that can be told apart. */
+export const MOST_LINES = LINES.length;
+/** Up to this many newest values stand beside the title. */
+const TOLD = 3;
 const MARKS = { migrate: "--accent", fault: "--bad", change: "--second" };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -44,9 +48,16 @@ export class TimeChart {
     if (!this.plot) this.#build(columns);
     else this.plot.setData(columns);
     const last = columns.slice(1).map((values) => values.findLast((value) => value !== null) ?? null);
-    const text = last.map((value) => this.said(value)).join(" / ");
+    const text = last.length > TOLD ? `${last.length} lines` : last.map((value) => this.said(value)).join(" / ");
     say(this.newest, text);
     this.place.setAttribute("aria-label", `${this.title}: now ${text}; ${marks.length} marked moments`);
+  }
+
+  /** Show other lines from the next data on. */
+  relabel(labels) {
+    if (labels.join("\n") === this.labels.join("\n")) return;
+    this.end(true);
+    this.labels = labels;
   }
 
   /** Free the chart. With `again`, the next data rebuild it in the colours of that time. */

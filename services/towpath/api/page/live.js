@@ -49,36 +49,55 @@ export async function keptEvents(subject = null, signal = undefined) {
 }
 
 /**
- * Follow the mesh until refused. `told(kind, content)` gets snapshots, changes and events. `stands(state, why)`
- * gets the state of the connection: `live`, `lost`, or `refused`, after which it is not tried again.
+ * Follow a stream of events until refused. `told` gets each event; `stands(state, why)` gets the state of the
+ * connection: `live`, `lost`, or `refused`, after which it is not tried again.
+ * @param path a function that names the path before each attempt
  */
-export async function followMesh(told, stands) {
-  for (let failures = 0; ; failures += 1) {
+async function follow(path, told, stands, refusals, signal) {
+  for (let failures = 0; !signal?.aborted; failures += 1) {
     const aborting = new AbortController();
+    const abort = () => aborting.abort();
+    signal?.addEventListener("abort", abort);
     let silence = null;
     const heard = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => aborting.abort(), SILENCE_MS);
+      silence = setTimeout(abort, SILENCE_MS);
     };
     try {
       heard();
-      const response = await send("GET", "/live", { signal: aborting.signal });
-      for await (const { event, data } of events(response)) {
+      const response = await send("GET", path(), { signal: aborting.signal });
+      for await (const found of events(response)) {
         heard();
-        if (data === null) continue;
+        if (found.data === null) continue;
         failures = 0;
-        told(event, data);
+        told(found);
         stands("live");
       }
     } catch (error) {
-      if (error instanceof Problem && (error.status === 401 || error.status === 403)) {
+      if (error instanceof Problem && refusals.includes(error.status)) {
         stands("refused", error.message);
         return;
       }
     } finally {
       clearTimeout(silence);
+      signal?.removeEventListener("abort", abort);
     }
+    if (signal?.aborted) return;
     stands("lost");
     await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)]); });
   }
+}
+
+/** Follow the mesh. `told(kind, content)` gets snapshots, changes and events; `stands` is as in `follow`. */
+export const followMesh = (told, stands) => follow(() => "/live", ({ event, data }) => told(event, data), stands, [401, 403]);
+
+/** Follow the answers of running queries: the newest first, then all that come. `told(serial, answer)` gets each. */
+export function followAnswers(name, newest, told, stands, signal) {
+  let last = null;
+  const path = () => `/queries/${name}/answers?${last === null ? `newest=${newest}` : `after=${last}`}`;
+  return follow(path, ({ event, id, data }) => {
+    if (event === "lost") { last = null; return; }
+    last = id;
+    told(id, data);
+  }, stands, [401, 403, 404], signal);
 }

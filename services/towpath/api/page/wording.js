@@ -64,6 +64,7 @@ export function sentence(subject, body) {
   if (kind === "job") return `${body.job} at ${body.site}: ${body.state}${body.error ? `: ${body.error}` : ""}`;
   if (kind === "site" && what === "device") return `device ${body.device} at ${body.site}: ${body.online ? "online" : "offline"}`;
   if (kind === "site") return `site ${body.site}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
+  if (kind === "webhook") return `the webhook of ${body.job} has not taken result ${body.serial}: ${body.error}`;
   if (kind === "fault") return `fault rule ${body.rule}: ${what}`;
   if (kind === "link") return `link of ${body.site}: ${body.conditions?.cut ? "cut" : "changed"}`;
   if (kind === "pipeline") return `pipeline ${body.pipeline}: ${what}${body.state ? ` ${body.state}` : ""}`;

@@ -1,0 +1,98 @@
+"""Check, explain and run query texts, and show those that run. Each text is a pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from towpath.api.coordinator import Coordinator
+from towpath.api.handlers.commands import CommandRoutes, given_fields
+from towpath.api.reading import json_of, no_query, path_parameter, validated
+from towpath.api.responses import answered
+from towpath.contracts.commands import ListJobs, ListSites
+from towpath.contracts.message import Model
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
+from towpath.contracts.query import (
+    QueriesToCheck,
+    QueriesToExplain,
+    QueriesToRun,
+    RunningQueries,
+    RunningQueriesList,
+)
+from towpath.contracts.rest import Route
+from towpath.queries.compilation import Asked, Compiled, compiled
+from towpath.queries.explanation import explanation
+from towpath.queries.half_written import checked
+from towpath.queries.running import all_running_queries, running_queries
+
+ModelT = TypeVar("ModelT", bound=Model)
+
+
+class QueryRoutes:
+    """Accepts query texts, and shows those that run."""
+
+    def __init__(self, coordinator: Coordinator, commands: CommandRoutes) -> None:
+        self._coordinator = coordinator
+        self._commands = commands
+
+    async def check(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send what is wrong with a text, or its queries; and the words that may stand at the cursor."""
+        asked = await self._body(route, request, QueriesToCheck)
+        sites, jobs = await asyncio.gather(self._sites(), self._coordinator.ask(ListJobs()))
+        ends = [end for job in jobs.jobs for end in (*job.spec.inputs, job.spec.output)]
+        topics = {end.topic for end in ends if end.topic is not None}
+        # In a thread, as all texts are read: a long one takes longer than other requests should wait.
+        return answered(await asyncio.to_thread(checked, asked, topics=topics, sites=sites))
+
+    async def explain(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send what a text would compute where."""
+        wanted = await self._body(route, request, QueriesToExplain)
+        return answered(explanation(await self._compiled(wanted)))
+
+    async def run(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Apply the pipeline of a text."""
+        wanted = await self._body(route, request, QueriesToRun)
+        found = await self._compiled(wanted, wanted.trigger_s, wanted.webhook)
+        fields: dict[str, Any] = {"spec": found.pipeline, "drop_state": wanted.drop_state}
+        accepted = await self._commands.accept(request, ApplyPipeline, fields)
+        return await self._commands.finish(route, request, *accepted)
+
+    async def list(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send all texts that run."""
+        no_query(request)
+        found = await self._coordinator.ask(ListPipelines())
+        return answered(RunningQueriesList(queries=all_running_queries(found.pipelines)))
+
+    async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send a text that runs."""
+        no_query(request)
+        return answered(await self.running(path_parameter(request, "name")))
+
+    async def remove(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Delete the pipeline of a text, and no other pipeline."""
+        fields = given_fields(request, route) | {"pipeline": path_parameter(request, "name")}
+        await self.running(fields["pipeline"])
+        return await self._commands.finish(
+            route, request, *await self._commands.accept(request, DeletePipeline, fields)
+        )
+
+    async def running(self, name: str) -> RunningQueries:
+        """Return the text that runs under a name. Raises `TowpathError` if there is none."""
+        return running_queries(await self._coordinator.ask(ShowPipeline(pipeline=name)))
+
+    async def _body(self, route: Route, request: web.Request, model: type[ModelT]) -> ModelT:
+        no_query(request)
+        assert route.body is not None, "a text is in a body"
+        return validated(model, await json_of(request, route.body))
+
+    async def _compiled(
+        self, wanted: QueriesToExplain | QueriesToRun, trigger_s: float = 1.0, webhook: str | None = None
+    ) -> Compiled:
+        sites = await self._sites()
+        asked = Asked(wanted.name, wanted.at, wanted.text, wanted.filled, sites, trigger_s, webhook)
+        return await asyncio.to_thread(compiled, asked)
+
+    async def _sites(self) -> list[str]:
+        return [view.site for view in (await self._coordinator.ask(ListSites())).sites]

@@ -1,0 +1,129 @@
+"""Webhooks on a real server: results in order, over restarts of the service, and past one that is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aiohttp
+import nats
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from nats.aio.client import Client
+
+from running.promises import promise
+from running.servers import Server
+from running.waiting import eventually
+from towpath.api import webhooks
+from towpath.api.webhooks import Delivery, Webhook
+from towpath.bus import Bus
+from towpath.contracts.message import Message, now
+from towpath.contracts.pipeline_commands import ResultUndelivered
+from towpath.tasks import end
+
+STREAM, SUBJECT = "OUT_sums", "results"
+
+
+@dataclass
+class Receiver:
+    """A service that refuses some results, and takes the others."""
+
+    refused: set[str] = field(default_factory=set)
+    taken: list[str] = field(default_factory=list)
+    url: str = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        body = await request.text()
+        if body in self.refused:
+            return web.Response(status=503)
+        self.taken.append(body)
+        return web.Response(status=204)
+
+
+@pytest.fixture
+async def connection(nats_server: Server) -> AsyncIterator[Client]:
+    client = await nats.connect(nats_server.url)
+    await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECT])
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    made, application = Receiver(), web.Application()
+    application.router.add_post("/", made.take)
+    async with TestServer(application) as server:
+        made.url = str(server.make_url("/"))
+        yield made
+
+
+async def publish(connection: Client, *results: str) -> None:
+    for result in results:
+        await connection.jetstream().publish(SUBJECT, result.encode(), headers={"Nats-Msg-Id": result})
+
+
+@asynccontextmanager
+async def delivering(
+    connection: Client, url: str, since: datetime | None = None
+) -> AsyncIterator[list[Message]]:
+    """Run the webhook of a job. Give its events."""
+    events: list[Message] = []
+
+    async def tell(event: Message) -> None:
+        events.append(event)
+
+    bus: Any = SimpleNamespace(connection=connection, publish=tell)
+    async with aiohttp.ClientSession() as client:
+        delivery = Delivery(cast("Bus", bus), client, Webhook("sums", "jfk", url), since)
+        running = asyncio.create_task(delivery.run())
+        try:
+            yield events
+        finally:
+            await end([running])
+
+
+@promise("webhooks")
+async def test_results_when_the_service_restarts_then_the_others_follow_in_order(
+    connection: Client, receiver: Receiver
+) -> None:
+    await publish(connection, "a", "b")
+    async with delivering(connection, receiver.url):
+        await eventually(lambda: receiver.taken == ["a", "b"])
+    await publish(connection, "c", "d")
+
+    async with delivering(connection, receiver.url):
+        await eventually(lambda: receiver.taken == ["a", "b", "c", "d"])
+
+
+async def test_webhook_when_named_later_then_gets_results_from_then_on(
+    connection: Client, receiver: Receiver
+) -> None:
+    await publish(connection, "old")
+    since = now()
+    await publish(connection, "new")
+
+    async with delivering(connection, receiver.url, since):
+        await eventually(lambda: receiver.taken == ["new"])
+
+
+async def test_result_when_refused_each_time_then_is_told_and_the_next_one_follows(
+    connection: Client, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "ATTEMPTS", 2)
+    receiver.refused = {"a"}
+    await publish(connection, "a", "b")
+
+    async with delivering(connection, receiver.url) as events:
+        await eventually(lambda: receiver.taken == ["b"])
+
+    assert [
+        (event.job, event.serial, event.attempts, event.error)
+        for event in events
+        if isinstance(event, ResultUndelivered)
+    ] == [("sums", 1, 2, "503 Service Unavailable")]
