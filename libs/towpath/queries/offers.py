@@ -13,6 +13,7 @@ from towpath.contracts.query import OfferKind, QueryOffer
 from towpath.queries.functions import FUNCTIONS, NAMES
 from towpath.queries.options import OPTIONS
 from towpath.queries.parsing import QUOTED_OR_COMMENT, Reached, reached
+from towpath.queries.providers import METRICS_PROVIDERS
 from towpath.queries.tree_builder import UNIT_OF
 
 Kind = OfferKind
@@ -20,10 +21,9 @@ Words = Mapping[OfferKind, Sequence[str]]
 
 _UNITS = ("SECONDS", "MINUTES", "HOURS", "DAYS", "EVENTS")
 _CLAUSES = ("STREAM", "FROM", "COMPUTE", "EVERY", "BY", "WHEN", "WITH", "AND", "OR", "IN", "INSIGHT")
-_PARAMETERS = (
-    *("topic", "sites", "time", "delay", "value", "fields"),
-    *("metricID", "entityType", "nodeID", "podName", "podNamespace"),
-)
+_PARAMETERS = ("sites", "time", "delay", "value", "fields")
+_OF_TOPICS, _OF_METRICS = ("topic",), ("metricID", "entityType", "nodeID", "podName", "podNamespace")
+"""Parameters of one kind of provider, in front of those of all."""
 _VALUES = (Kind.FUNCTION, Kind.STREAM, Kind.QUERY, Kind.FIELD)
 """Words that a value begins with."""
 
@@ -41,6 +41,7 @@ _TEXT_BEFORE = re.compile(r"[^\s,]*\Z")
 _OPEN = re.compile(r'"[^"\n]*["\n]|#[^\n]*\n|/\*.*?\*/|(?P<mark>"|#|/\*)', re.DOTALL)
 """Quoted texts and comments; `mark` begins one that goes on to the end."""
 _PARAMETER_BEFORE = re.compile(r"(\w+)\s*=\s*$")
+_PROVIDER = re.compile(r"\bFROM\s+(\w+)\s*\([^()]*\Z", re.IGNORECASE)
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*[=:]\s*(STREAM|COMPUTE)\b", re.IGNORECASE)
 _STREAM = re.compile(r"\bSTREAM\s+FROM\s+\w+\s*\(([^)]*)", re.IGNORECASE)
 _NAMED_FIELDS = re.compile(r'\b(?:time|value|fields)\s*=\s*"([^"\n]*)"|"(\w+)"\s+FROM\b', re.IGNORECASE)
@@ -69,6 +70,7 @@ def offers(text: str, cursor: int, *, topics: Iterable[str], sites: Iterable[str
     words = {
         **_words_of(text[:begin] + text[_end(text, len(before)) :]),
         Kind.CLAUSE: clauses,
+        Kind.PARAMETER: _parameters(before[:begin]),
         Kind.TOPIC: sorted({*topics}),
         Kind.SITE: ["*", *sorted({*sites})],
     }
@@ -119,6 +121,13 @@ def _names(at: Reached) -> Sequence[OfferKind]:
     return [{"_FROM": Kind.STREAM, "_INSIGHT": Kind.QUERY}.get(keyword, Kind.OPTION)]
 
 
+def _parameters(before: str) -> Sequence[str]:
+    """Return the parameters of the provider that the cursor stands in."""
+    provider = _PROVIDER.search(before)
+    of_metrics = provider is not None and provider[1] in METRICS_PROVIDERS
+    return (*(_OF_METRICS if of_metrics else _OF_TOPICS), *_PARAMETERS)
+
+
 def _words_of(text: str) -> Words:
     """Return the names in a text, by what they are. What is no other word is taken for a field."""
     quoted = (match[1] or match[2] for match in _NAMED_FIELDS.finditer(text))
@@ -130,7 +139,6 @@ def _words_of(text: str) -> Words:
         Kind.FUNCTION: [*FUNCTIONS],
         Kind.UNIT: _UNITS,
         Kind.OPTION: [*OPTIONS],
-        Kind.PARAMETER: _PARAMETERS,
         Kind.STREAM: [name for name, keyword in declared if keyword == "STREAM"],
         Kind.QUERY: [name for name, keyword in declared if keyword == "COMPUTE"],
         Kind.FIELD: sorted((fields | names) - {name for name, _ in declared}),
