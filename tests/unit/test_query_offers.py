@@ -21,15 +21,15 @@ def offered(text: str) -> list[str]:
     return [offer.text for offer in helped(text).offers]
 
 
+OF_METRICS = ("metricID", "entityType", "nodeID", "podName", "podNamespace")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("z = ", ["STREAM", "COMPUTE"]),
         ("z = STREAM FROM topic(", ["topic", "sites", "time", "delay", "value", "fields"]),
-        (
-            "z = STREAM FROM metrics(",
-            "metricID entityType nodeID podName podNamespace sites time delay value fields".split(),
-        ),
+        ("z = STREAM FROM metrics(", [*OF_METRICS, "sites", "time", "delay", "value", "fields"]),
         ('z = STREAM FROM topic(topic="si', ["site/a", "site/b"]),
         ('z = STREAM FROM topic(topic="site/a", sites="jfk,|', ["*", "jfk", "lga"]),
         ("z = COMPUTE AVG(s1, 10 |)", ["SECONDS", "MINUTES", "HOURS", "DAYS", "EVENTS", "WHEN"]),

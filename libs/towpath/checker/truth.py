@@ -73,6 +73,7 @@ def _aggregated(groups: Any, aggregate: Aggregate) -> pd.Series:
 
 _OF_GROUPS: dict[AggregateFunction, Callable[[Any, float | None], Any]] = {
     AggregateFunction.SUM: lambda column, q: column.sum(min_count=1),
+    AggregateFunction.TOTAL: lambda column, q: column.sum(min_count=1),
     AggregateFunction.AVG: lambda column, q: column.mean(),
     AggregateFunction.MIN: lambda column, q: column.min(),
     AggregateFunction.MAX: lambda column, q: column.max(),

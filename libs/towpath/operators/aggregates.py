@@ -1,4 +1,4 @@
-"""Compute aggregates that depend neither on the order of events nor on how batches cut them.
+"""Compute aggregates that depend neither on the order of events nor on how batches cut them, but for `total`.
 
 Adding doubles is not associative: two runs of one job would differ in the last digits. Sums are therefore
 kept as integers on fixed grids, which Spark adds exactly. The method is that of Demmel and Nguyen, "Parallel
@@ -33,7 +33,10 @@ _STDDEV_DIGITS = 9
 
 _NUMERIC = frozenset({FieldType.LONG, FieldType.DOUBLE})
 _NEEDS_NUMBERS = frozenset(
-    {AggregateFunction.SUM, AggregateFunction.AVG, AggregateFunction.STDDEV, AggregateFunction.PERCENTILE}
+    {
+        *(AggregateFunction.SUM, AggregateFunction.TOTAL, AggregateFunction.AVG),
+        *(AggregateFunction.STDDEV, AggregateFunction.PERCENTILE),
+    }
 )
 
 
@@ -93,6 +96,8 @@ def _parts(aggregate: Aggregate, fields: dict[str, FieldType]) -> dict[str, Part
             return count
         case AggregateFunction.SUM | AggregateFunction.AVG:
             return {**count, **_sum_parts(name, column, kind)}
+        case AggregateFunction.TOTAL:
+            return {f"total {name}": PartialAggregate("sum({})", column.cast("double"))}
         case AggregateFunction.MIN:
             return {f"min {name}": PartialAggregate("min({})", column)}
         case AggregateFunction.MAX:
@@ -132,7 +137,7 @@ def value_of(aggregate: Aggregate, fields: dict[str, FieldType]) -> Column:
         case AggregateFunction.AVG:
             count = named(f"count {name}")
             return F.when(count > 0, _total(name, kind).cast("double") / count)
-        case AggregateFunction.MIN | AggregateFunction.MAX:
+        case AggregateFunction.TOTAL | AggregateFunction.MIN | AggregateFunction.MAX:
             return named(f"{aggregate.function} {name}")
         case AggregateFunction.STDDEV:
             return _rounded(named(f"stddev {name}"), named(f"largest {name}"))

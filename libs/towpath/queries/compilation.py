@@ -201,7 +201,8 @@ def pane_steps(plan: SharedPlan, meaning: QuerySet) -> list[Step]:
 
 def _aggregate(kept: Kept) -> Aggregate:
     if kept.part in WEIGHTED_PARTS:
-        return Aggregate(function=AggregateFunction.SUM, field=kept.name)
+        # Estimates need no exact sums.
+        return Aggregate(function=AggregateFunction.TOTAL, field=kept.name)
     return Aggregate(function=_FUNCTIONS[kept.part], field=kept.argument)
 
 

@@ -65,7 +65,12 @@ def punctuated_ms(operator: Operator) -> int:
 
 
 def nondeterminism(operator: Window) -> str | None:
-    """A watermark of zero makes late events count or not, as micro-batches happen to be cut."""
+    """A watermark of zero makes late events count or not, as micro-batches happen to be cut.
+
+    So do totals with their last digits.
+    """
+    if any(one.function is AggregateFunction.TOTAL for one in operator.aggregates.values()):
+        return "its totals are added as events come, and may differ in the last digits"
     if operator.event_time is None or operator.watermark_s > 0:
         return None
     return (
