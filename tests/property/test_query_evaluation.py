@@ -14,6 +14,9 @@ from towpath.queries.reference import Answer, answers
 
 HISTORIES = int(os.environ.get("QUERY_HISTORIES", "300"))
 BEGIN = int(os.environ.get("QUERY_SEED", "0"))
+ONCE_WRONG = (683, 959, 1692, 5364, 7330)
+"""Two readers of one query's answers saw each twice; and a square named as another query names it was taken
+for a field of events."""
 
 
 def same(one: Answer, other: Answer) -> bool:
@@ -24,7 +27,7 @@ def same(one: Answer, other: Answer) -> bool:
 
 @pytest.mark.parametrize("block", range(10))
 def test_answers_when_queries_share_panes_then_are_those_of_the_reference(block: int) -> None:
-    for seed in range(BEGIN + block, BEGIN + HISTORIES, 10):
+    for seed in (*ONCE_WRONG[block : block + 1], *range(BEGIN + block, BEGIN + HISTORIES, 10)):
         text, events = query_text(seed), history(seed, 300 if seed % 25 == 0 else 60)
         asked = meaning_of(text)
         until = max(event.time for event in events) // 1_000_000 * 1_000_000 + 40_000_000

@@ -63,9 +63,14 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
     )
     _check_times(text, scope)
     queries = {insight.name: _query(insight, scope) for insight in text.insights}
-    ordered = [queries[name] for name in _order(scope, queries)]
+    placed: dict[str, Query] = {}
+    for name in _order(scope, queries):
+        query = _with_squares(queries[name], placed)
+        _check_answers_read(query, placed, scope)
+        _check_streams_read(query, scope)
+        placed[name] = query
     sources = {name: one.source for name, one in scope.streams.items()}
-    return QuerySet(sources, tuple(ordered), scope.types.found())
+    return QuerySet(sources, tuple(placed.values()), scope.types.found())
 
 
 def _check_times(text: QueryText, scope: Scope) -> None:
@@ -81,7 +86,7 @@ def _check_times(text: QueryText, scope: Scope) -> None:
 
 def _order(scope: Scope, queries: Mapping[str, Query]) -> Iterator[str]:
     """The queries, each after those whose answers it reads."""
-    reads = {name: {a.insight for a in query.arguments if a.insight} for name, query in queries.items()}
+    reads = {name: query.reads_answers_of for name, query in queries.items()}
     try:
         yield from TopologicalSorter(reads).static_order()
     except CycleError as error:
@@ -102,15 +107,21 @@ def _query(insight: Insight, scope: Scope) -> Query:
     _check_query(insight, query)
     if query.options.is_estimated:
         _check_estimated(insight, query)
-    _check_answers_read(query, scope)
-    _check_streams_read(query, scope)
     return query
 
 
-def _check_answers_read(query: Query, scope: Scope) -> None:
+def _with_squares(query: Query, placed: Mapping[str, Query]) -> Query:
+    """Return a query whose `BY` has the squares that it names as the queries it reads do."""
+    given = [grouping for read in query.reads_answers_of for grouping in placed[read].by]
+    squares = {grouping.name: grouping for grouping in given if grouping.geohash is not None}
+    by = [squares.get(one.name, one) if one.geohash is None else one for one in query.by]
+    return replace(query, by=tuple(by))
+
+
+def _check_answers_read(query: Query, placed: Mapping[str, Query], scope: Scope) -> None:
     """Refuse what the answers of another query cannot give."""
-    for read in {argument.insight: None for argument in query.arguments if argument.insight}:
-        place, given = scope.insights[query.name].place, scope.insights[read].by
+    for read in query.reads_answers_of:
+        place, given = scope.insights[query.name].place, placed[read].by
         for grouping in query.by:
             names = [one.name for one in given]
             if grouping not in given and (grouping.geohash is not None or grouping.name not in names):

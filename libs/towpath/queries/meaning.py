@@ -64,6 +64,11 @@ class Query:
         return tuple(dict.fromkeys(part for part in parts if isinstance(part, Use)))
 
     @property
+    def reads_answers_of(self) -> list[str]:
+        """The queries whose answers it reads."""
+        return [*dict.fromkeys(argument.insight for argument in self.arguments if argument.insight)]
+
+    @property
     def reads_streams(self) -> bool:
         """True if it reads events, and not only answers of other queries."""
         return any(argument.streams for argument in self.arguments)

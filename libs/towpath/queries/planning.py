@@ -85,9 +85,7 @@ def shared_plan(
     programs: list[QueryProgram] = []
     for query in asked.queries:
         columns = {each: column_of(each, query.options.sample) for each in query.arguments}
-        read = {each.insight for each in query.arguments}
-        known = {key.name: key for one in programs if one.name in read for key in one.by}
-        by = tuple(known.get(grouping.name) or _key_column(grouping, asked.types) for grouping in query.by)
+        by = tuple(_key_column(grouping, asked.types) for grouping in query.by)
         for each, column in columns.items():
             if each.insight is None:
                 streams = streams_sql([asked.sources[name] for name in each.streams], inputs)
@@ -95,8 +93,7 @@ def shared_plan(
                 arguments[column] = each
         if any(each.insight is None for each in query.arguments):
             for key, grouping in zip(by, query.by, strict=True):
-                # A square that another query has made may be named here.
-                select.setdefault(key.column, grouping_sql(grouping, sites))
+                select[key.column] = grouping_sql(grouping, sites)
         for kept in dict.fromkeys(_kept(query, columns)):
             served.setdefault(kept, []).append(query.name)
             if kept.part in WEIGHTED_PARTS and kept.argument in select:

@@ -78,8 +78,15 @@ class Group:
             made = sorted(
                 self._asked(query, self._done, until), key=lambda one: (one.at, one.key, one.number)
             )
-            for reader in self._program.queries:
-                self._feed(reader, query, made)
+            # Readers that see the same values by the same keys share them.
+            read = {
+                (_view(reader), column): argument
+                for reader in self._program.queries
+                for argument, column in reader.columns.items()
+                if argument.insight == query.name
+            }
+            for (view, column), argument in read.items():
+                self._feed(view, column, argument, query, made)
             told += made
         self._forget(until)
         self._done = until
@@ -134,20 +141,19 @@ class Group:
                 about = asking.about(moment) if query.options.is_estimated else {}
                 yield GroupAnswer(query.name, moment.at, moment.number, key, value, origin, about)
 
-    def _feed(self, reader: QueryProgram, query: QueryProgram, made: Sequence[GroupAnswer]) -> None:
-        """Give answers to a query that reads them, as events."""
+    def _feed(
+        self, view: Key, column: str, argument: Argument, query: QueryProgram, made: Sequence[GroupAnswer]
+    ) -> None:
+        """Give a query's answers, as events, to those that read them by the keys of a view."""
         columns = _view(query)
-        for argument, column in reader.columns.items():
-            if argument.insight != query.name:
-                continue
-            rank = _AFTER_EVENTS + self._names.index(query.name)
-            for number, answer in enumerate(made):
-                key = tuple(answer.key[columns.index(each)] for each in _view(reader))
-                value = _of_answer(argument, answer.value)
-                if value is not None:
-                    history = self._views[_view(reader)].setdefault(key, History())
-                    history.mark(answer.at, answer.origin)
-                    history.add(column, (answer.at - 1, rank, number, value))
+        rank = _AFTER_EVENTS + self._names.index(query.name)
+        for number, answer in enumerate(made):
+            key = tuple(answer.key[columns.index(each)] for each in view)
+            value = _of_answer(argument, answer.value)
+            if value is not None:
+                history = self._views[view].setdefault(key, History())
+                history.mark(answer.at, answer.origin)
+                history.add(column, (answer.at - 1, rank, number, value))
 
     def _forget(self, until: int) -> None:
         for view, histories in self._views.items():
