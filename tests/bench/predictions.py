@@ -85,7 +85,7 @@ def rate(kind: str, keys: int, events: int, batches: int, *, rolls: bool) -> tup
     for rows in frames:
         frame = pd.DataFrame({PACKED: [packed(rows)]})
         for state in states:
-            for _ in groups.stateful(iter([frame]), state):
+            for _ in groups.stateful((), iter([frame]), state):
                 pass
     return keys * events * batches / (time.process_time() - began), len(states[0].value[0])
 

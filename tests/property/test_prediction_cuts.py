@@ -152,7 +152,7 @@ def test_frames_when_a_micro_batch_has_its_events_in_any_order_then_results_are_
     groups = pickle.loads(
         pickle.dumps(KeyGroups(computing, "at", ["v"], written, "values", {"serial": "serial"}))
     )
-    whole = unpacked(groups.whole(_by_key(rows_of_key))[PACKED])
+    whole = unpacked(groups.whole((), _by_key(rows_of_key))[PACKED])
 
     state, parts = State(), []
     bounds = sorted({0, count, *(cut for cut in cuts if cut < count)})
@@ -161,7 +161,7 @@ def test_frames_when_a_micro_batch_has_its_events_in_any_order_then_results_are_
         shuffled = rows_of_key.slice(begin, end - begin).take(order)
         middle = (end - begin) // 2
         frames = [_by_key(shuffled.slice(0, middle)), _by_key(shuffled.slice(middle))]
-        parts += [*groups.stateful(iter(frames), state)]
+        parts += [*groups.stateful((), iter(frames), state)]
 
     assert unpacked([value for frame in parts for value in frame[PACKED]]).to_pylist() == whole.to_pylist()
     assert whole["serial"].to_pylist() == rows_of_key["serial"].to_pylist()

@@ -28,6 +28,7 @@ CUMULATIVE = ("RUNNING_COUNT", "RUNNING_MEAN", "RUNNING_MIN", "RUNNING_MAX", "RU
 LISTS = ("TOP_K", "HISTOGRAM", "OUTLIER_DETECTION")
 COMPARISONS = (">", "<", ">=", "<=", ">", "<", ">=", "<=", "!=", "!=", "==", "≥")
 SECONDS = ("s", "SECONDS", "seconds", "SECOND")
+SQUARE = "GEOHASH[2](lat, lon)"
 
 
 @dataclass
@@ -60,10 +61,15 @@ class _Writer:
         shown = self.list_call(function) if function else self.value(2)
         clauses = [self.every(is_time=function == "OUTLIER_DETECTION")]
         by = self.by(upon)
-        if by:
-            clauses.append(f"BY {', '.join(by)}")
-        if function is None and self.chance(0.35):
-            clauses.append(f"WHEN {self.condition(lambda: self.value(1))}")
+        when = (
+            [f"WHEN {self.condition(lambda: self.value(1))}"]
+            if function is None and self.chance(0.35)
+            else []
+        )
+        if not any(one.name in words for one in upon for words in (shown, *when)):
+            by = [SQUARE if one == "geohash_2" else one for one in by]  # No query that it reads has named it.
+        clauses += [f"BY {', '.join(by)}"] if by else []
+        clauses += when
         options = ["SAMPLE 0.5"] if not upon and self.chance(0.15) else []
         if function == "OUTLIER_DETECTION":
             options.append(f"ALGORITHM pmcod AND K={self.random.randint(0, 4)} AND R={self.number()}")
@@ -92,7 +98,7 @@ class _Writer:
     def by(self, upon: list[_Made]) -> list[str]:
         """The fields that all queries that are read have, or any."""
         if not upon:
-            choices = [*TEXTS, "GEOHASH[2](lat, lon)"]
+            choices = [*TEXTS, SQUARE]
         else:
             choices = [name for name in upon[0].by if all(name in one.by for one in upon)]
         return self.random.sample(choices, min(len(choices), self.random.choice([0, 0, 1, 1, 2])))

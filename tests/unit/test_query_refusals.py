@@ -194,7 +194,7 @@ OVER_ANSWERS = [
     (f"{TWO}p = COMPUTE AVG(s, 1 m) q = COMPUTE p BY k", "allowed: no BY, or BY in 'p' too"),
     (
         f"{TWO}p = COMPUTE AVG(s, 1 m) BY GEOHASH[3](a, b) q = COMPUTE p BY GEOHASH[3](c, d)",
-        "not by 'geohash_3'",
+        "not by that square 'geohash_3'",
     ),
     (f"{TWO}p = COMPUTE AVG(s, 1 m) q = COMPUTE p + 1 WITH SAMPLE 0.5", "SAMPLE chooses events of streams"),
     (

@@ -14,7 +14,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -31,6 +30,7 @@ from towpath.contracts.fields import FieldType
 from towpath.contracts.prediction import Predict
 from towpath.operators.code_loading import loaded_entry, no_entry
 from towpath.operators.columns import named, union
+from towpath.operators.group_state import computed
 from towpath.operators.job_events import JobEvents
 from towpath.operators.results import CARRIED, FORM, carried_name
 from towpath.prediction.groups import NUMBER, ORDER, KeyGroups
@@ -47,7 +47,6 @@ _SPARK: dict[FieldType, DataType] = {
     FieldType.LONG: LongType(),
     FieldType.TIMESTAMP: TimestampType(),
 }
-_STATE = "state binary"
 
 
 def predictions_of(events: JobEvents, operator: Predict, written: dict[str, FieldType]) -> DataFrame:
@@ -65,7 +64,10 @@ def predictions_of(events: JobEvents, operator: Predict, written: dict[str, Fiel
             values=VALUES,
             carried={**{name: name for name in own}, **others},
         )
-        return _computed(_packed(rows, operator, groups), groups, _form(rows, groups, written))
+        form = _form(rows, groups, written)
+        schema = StructType([StructField(PACKED, BinaryType(), metadata={FORM: form.json()})])
+        packed = _packed(rows, operator, groups)
+        return computed(packed, [name for name in packed.columns if name != PACKED], groups, schema)
 
 
 def _form(rows: DataFrame, groups: KeyGroups, written: dict[str, FieldType]) -> StructType:
@@ -109,20 +111,3 @@ def _packed(rows: DataFrame, operator: Predict, groups: KeyGroups) -> DataFrame:
         return packing.by_key(batches)
 
     return travelling.mapInArrow(pack, by_key)
-
-
-def _computed(rows: DataFrame, groups: KeyGroups, form: StructType) -> DataFrame:
-    """The results of all keys. Spark has no state outside a stream: there a key's events are all at once."""
-    schema = StructType([StructField(PACKED, BinaryType(), metadata={FORM: form.json()})])
-    grouped = rows.groupBy(*(named(name) for name in rows.columns if name != PACKED))
-
-    # Functions of their own, because Spark counts the parameters of methods with `self`.
-    def whole(frame: Any) -> Any:
-        return groups.whole(frame)
-
-    def stateful(key: Any, frames: Any, state: Any) -> Any:
-        return groups.stateful(frames, state)
-
-    if not rows.isStreaming:
-        return grouped.applyInPandas(whole, schema)
-    return grouped.applyInPandasWithState(stateful, schema, _STATE, "append", GroupStateTimeout.NoTimeout)

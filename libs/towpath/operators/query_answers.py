@@ -7,7 +7,6 @@ window has a value, even if no new pane has come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from towpath.contracts.fields import FieldType
 from towpath.operators.columns import all_of, is_new, named, union
+from towpath.operators.group_state import computed
 from towpath.operators.job_events import JobEvents
 from towpath.operators.results import carried_name, results_of
 from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, STORED, PaneGroups
@@ -27,7 +27,6 @@ _WATERMARKED = "pane time"
 _GROUP, _PROGRAM, _KEYS = "group", "program", "keys"
 _BETWEEN = "\x1f"
 """Between the values of a group's keys. None begins with anything but `=`."""
-_STATE = "state binary"
 
 
 def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
@@ -38,7 +37,9 @@ def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldTy
     groups = PaneGroups(
         {one.name: one.program for one in shared}, [(kept.argument, str(kept.part)) for kept in plan.kept]
     )
-    answers = _answered(_grouped(panes, shared, fields), groups)
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in ANSWERS.items())
+    placed = _grouped(panes, shared, fields)
+    answers = computed(placed, [_PROGRAM, _KEYS], groups, schema, GroupStateTimeout.EventTimeTimeout)
     rows = answers.select(
         SERIAL,
         F.timestamp_micros(STORED).alias(STORED_AT),
@@ -91,22 +92,3 @@ def _group(shared: SharedKeys) -> Column:
     values = F.concat_ws(_BETWEEN, F.lit(""), *shared.keys)
     group = F.struct(F.lit(shared.name).alias(_PROGRAM), values.alias(_KEYS))
     return F.when(all_of(F.col(key) != "" for key in shared.keys), group)
-
-
-def _answered(panes: DataFrame, groups: PaneGroups) -> DataFrame:
-    """The answers of all groups. Spark has no state outside a stream: there all panes come at once."""
-    schema = ", ".join(f"`{name}` {kind}" for name, kind in ANSWERS.items())
-    grouped = panes.groupBy(_PROGRAM, _KEYS)
-
-    # Functions of their own, because Spark counts the parameters of methods with `self`.
-    def whole(key: Any, frame: Any) -> Any:
-        return groups.whole(key, frame)
-
-    def stateful(key: Any, frames: Any, state: Any) -> Any:
-        return groups.stateful(key, frames, state)
-
-    if not panes.isStreaming:
-        return grouped.applyInPandas(whole, schema)
-    return grouped.applyInPandasWithState(
-        stateful, schema, _STATE, "append", GroupStateTimeout.EventTimeTimeout
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ import pyarrow as pa
 from towpath.prediction.keyed import Keyed, KeyEvents
 from towpath.prediction.packing import PACKED, packed, unpacked
 from towpath.prediction.plan import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
 
 ORDER, NUMBER = "order", "number "
 """Columns of the rows beside those of the events: what comes before the serial number in the order of events;
@@ -24,24 +27,6 @@ SERIAL = "serial"
 _WHOLE_NUMBERS = {"long": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
 _TYPES = {"string": pa.string(), "boolean": pa.bool_()}
 _LARGEST = 2.0**63
-
-
-class GroupState(Protocol):
-    """The part of Spark's class that is used here."""
-
-    @property
-    def exists(self) -> bool:
-        """True if there is state of this key."""
-        ...
-
-    @property
-    def get(self) -> tuple[Any, ...]:
-        """The state."""
-        ...
-
-    def update(self, newValue: tuple[Any, ...]) -> None:
-        """Replace the state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +45,9 @@ class KeyGroups:
     carried: Mapping[str, str]
     """Other columns of results → those of their events."""
 
-    def stateful(self, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    def stateful(
+        self, key: Sequence[Any], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
         """For `applyInPandasWithState`: the events of a micro-batch, with the key's state."""
         keyed = Keyed(self.plan, bytes(state.get[0]) if state.exists else None)
         results = self._results(keyed, unpacked(value for frame in frames for value in frame[PACKED]))
@@ -68,7 +55,7 @@ class KeyGroups:
         if results.num_rows:
             yield pd.DataFrame({PACKED: [packed(results)]})
 
-    def whole(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def whole(self, key: Sequence[Any], frame: pd.DataFrame) -> pd.DataFrame:
         """For `applyInPandas`: all events of a key."""
         return pd.DataFrame({PACKED: [packed(self._results(Keyed(self.plan), unpacked(frame[PACKED])))]})
 

@@ -125,7 +125,8 @@ def _check_answers_read(query: Query, placed: Mapping[str, Query], scope: Scope)
         for grouping in query.by:
             names = [one.name for one in given]
             if grouping not in given and (grouping.geohash is not None or grouping.name not in names):
-                what = f"{query.name!r} reads the answers of {read!r}, which are not by {grouping.name!r}"
+                by = f"{'that square ' if grouping.geohash is not None else ''}{grouping.name!r}"
+                what = f"{query.name!r} reads the answers of {read!r}, which are not by {by}"
                 allowed = names or f"no BY, or BY in {read!r} too"
                 raise problem(grouping.place, what, found=grouping.name, allowed=allowed)
         for option in ("sample", "max_error", "salience"):

@@ -222,7 +222,7 @@ class Asking:
     def _outliers(self, use: Use, entries: Sequence[Entry], first: int, behind: int) -> list[Any]:
         """The outliers of the window. It slides at moments only, so micro-batches do not count."""
         at = self._uses[use]
-        detector = self._detectors.get(at) or self._detector(at)
+        detector = self._detectors[at] if at in self._detectors else self._detector(at)
         came = entries[bisect_left(entries, self._consumed[at]) : behind]
         found = detector.slide([entry[3] for entry in came], len(detector) + len(came) - (behind - first))
         self._consumed[at] = (*entries[behind - 1][:2], entries[behind - 1][2] + 1)
@@ -305,12 +305,17 @@ def kept_from(query: QueryProgram, history: History, moment: int) -> dict[str, B
     for use in query.uses:
         if isinstance(use.window, CountWindow):
             columns = [query.columns[argument] for argument in use.arguments]
-            before = moment - use.offset_micros
-            places = [
-                {entry[:3] for entry in entries[: bisect_left(entries, (before,))]}
-                for entries in (history.series.get(column, []) for column in columns)
-            ]
-            newest = sorted(set.intersection(*places))[-use.window.events :]
-            bound = newest[0] if newest else (before,)
-            found.update({column: min(bound, found.get(column, bound)) for column in columns})
+            before = (moment - use.offset_micros,)
+            sides = [history.series.get(column, []) for column in columns]
+            bound = _newest_from([side[: bisect_left(side, before)] for side in sides], use.window.events)
+            found.update({column: min(bound or before, found.get(column, before)) for column in columns})
     return found
+
+
+def _newest_from(sides: Sequence[Sequence[Entry]], number: int) -> Bound | None:
+    """Return the place of the first of the newest events that all sides have; None if there is none."""
+    if len(sides) == 1:
+        newest = sides[0][-number:]
+        return newest[0][:3] if newest else None
+    both = sorted(set.intersection(*({entry[:3] for entry in side} for side in sides)))[-number:]
+    return both[0] if both else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -14,6 +14,9 @@ from towpath.queries.evaluation.group import Group, GroupAnswer
 from towpath.queries.evaluation.history import Entry, Pane
 from towpath.queries.evaluation.totals import Totals
 from towpath.queries.program import KeyColumn, Part, Program
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
 
 END, SERIAL, STORED, SOURCE = "end", "serial", "stored", "source"
 """Columns of panes beside keys and parts. End and time of storing are microseconds since 1970. The source is
@@ -33,30 +36,6 @@ ANSWERS = {
     "values": "string",
 }
 """Columns of answers. `key` and `values` are JSON objects."""
-
-
-class GroupState(Protocol):
-    """The part of Spark's class that is used here."""
-
-    exists: bool
-    hasTimedOut: bool
-
-    @property
-    def get(self) -> tuple[Any, ...]:
-        """The state."""
-        ...
-
-    def update(self, newValue: tuple[Any, ...]) -> None:
-        """Replace the state."""
-        ...
-
-    def setTimeoutTimestamp(self, timestampMs: int) -> None:
-        """Call again when the watermark is past this time."""
-        ...
-
-    def getCurrentWatermarkMs(self) -> int:
-        """The watermark, milliseconds since 1970."""
-        ...
 
 
 class _Value(msgspec.Struct):
