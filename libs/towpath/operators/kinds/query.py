@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from towpath.contracts.fields import FieldType
@@ -26,11 +27,17 @@ def compile_query(operator: Query, events: JobEvents) -> DataFrame:
 
 def plan_of(operator: Query) -> SharedPlan:
     """Return the plan of an operator's queries. Raises `TowpathError` with the place in the text."""
+    return _plan(operator.text, tuple(sorted(operator.filled.items())))
+
+
+@lru_cache(maxsize=64)
+def _plan(text: str, filled: tuple[tuple[str, str], ...]) -> SharedPlan:
+    """Return the plan of a text, which is asked for whenever its job is looked at."""
     from towpath.queries.checking import check
     from towpath.queries.parsing import parse
     from towpath.queries.planning import shared_plan
 
-    asked = check(parse(operator.text), operator.filled)
+    asked = check(parse(text), dict(filled))
     return shared_plan(asked, dict.fromkeys(asked.sources, ()))
 
 
