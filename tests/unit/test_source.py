@@ -15,7 +15,7 @@ from towpath.streams import event_reader, pacing, source
 from towpath.streams.event_reader import RangeReader, Recalled, SerialRange
 from towpath.streams.failures import EventsLost, EventsRenumbered
 from towpath.streams.passing import ChangedMessage
-from towpath.streams.reading import REASON, SERIAL, TEXT, Reading
+from towpath.streams.reading import REASON, SERIAL, TEXT, WEIGHT, Reading
 from towpath.streams.source import StreamReader
 from towpath.streams.stream_view import StreamView
 
@@ -358,3 +358,28 @@ def test_recalled_events_when_some_are_repeats_then_they_are_those_that_counted(
     assert [n for batch in recalled for n in batch.column("serial").to_pylist()] == [
         -n for n in range(10, 20)
     ]
+
+
+def test_offset_when_a_job_is_behind_then_has_shares_and_its_micro_batch_the_weights(
+    log: Log, tmp_path: Path
+) -> None:
+    log.times = {10: "2026-01-01T00:00:00.5Z", 70: "2026-01-01T00:00:18Z", 100: "2026-01-01T00:00:20.5Z"}
+    shares = tmp_path / "shares"
+    weighing = Reading(None, from_device=True, weighs=True).options()
+    options = {"thinning": '{"strata": [], "salience": 0}', "shares_file": str(shares), **weighing}
+    thinned = reader(**options)
+
+    first = thinned.latestOffset({"serial": 10, "stored_at": log.times[10]}, ReadMaxRows(60))
+    shares.write_text('{"": 0.5}')
+    second = thinned.latestOffset(first, ReadMaxRows(60))
+
+    # Four times as far behind as it may be, and then no more.
+    assert first == {"serial": 70, "stored_at": log.times[70], "shares": {"*": 1 / 8}}
+    assert second["shares"] == {"": 0.5}
+    (part,) = thinned.partitions(first, second)
+    (batch,) = thinned.read(part)
+    assert 0 < batch.num_rows < 30
+    assert set(batch.column(WEIGHT).to_pylist()) == {2.0}
+    # A micro-batch that runs again reads the same events.
+    again = next(reader(**options).read(part))
+    assert again.column(SERIAL).to_pylist() == batch.column(SERIAL).to_pylist()
