@@ -262,7 +262,7 @@ async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_ref
             "towpath.v1.command.jfk.start-job",
             "towpath.v1.event.site.jfk.changed",
             "$JS.API.STREAM.DELETE.EVENTS",
-            "$JS.jfk.API.STREAM.INFO.IN",
+            "$JS.jfk.API.STREAM.DELETE.IN",
         ):
             await user.publish(subject, b"{}")
             error = await asyncio.wait_for(refused.get(), WITHIN_S)
