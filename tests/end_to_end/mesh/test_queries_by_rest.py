@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import aiomqtt
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
 from running.waiting import eventually
+from running.webhook_receiver import Receiver, receiving
 from running.whole_mesh import WholeMesh
 from towpath.mesh.state import SiteAccess
 
@@ -65,29 +63,9 @@ async def answers(response: aiohttp.ClientResponse, count: int) -> list[tuple[in
     return found
 
 
-@dataclass
-class Receiver:
-    """A service that takes results, and refuses the first one at first."""
-
-    url: str = ""
-    keys: list[str] = field(default_factory=list)
-    """Of all requests."""
-    taken: list[float] = field(default_factory=list)
-
-    async def take(self, request: web.Request) -> web.Response:
-        self.keys.append(request.headers["Idempotency-Key"])
-        if len(self.keys) == 1:
-            return web.Response(status=503)
-        self.taken.append((await request.json())["values"]["value"])
-        return web.Response()
-
-
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    made, application = Receiver(), web.Application()
-    application.router.add_post("/", made.take)
-    async with TestServer(application) as server:
-        made.url = str(server.make_url("/"))
+    async with receiving() as made:
         yield made
 
 
@@ -95,6 +73,7 @@ async def test_queries_when_run_by_rest_then_answers_are_followed_and_resumed_un
     shared_mesh: WholeMesh, client: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
     jfk, key = shared_mesh.state.sites["jfk"], {"query": "total"}
+    receiver.refused_first = 1
     body = {"name": "by-rest", "at": "jfk", "text": TEXT, "webhook": receiver.url}
     async with client.post("/queries", json=body, headers={"Prefer": f"wait={STEP_S}"}) as response:
         assert (response.status, response.headers["Location"]) == (201, URL)
@@ -112,7 +91,7 @@ async def test_queries_when_run_by_rest_then_answers_are_followed_and_resumed_un
         assert "\nid: 3\n" in newest
 
     async def all_taken() -> bool:
-        return receiver.taken == [3.0, 4.0, 8.0]
+        return [json.loads(body)["values"]["value"] for body in receiver.taken] == [3.0, 4.0, 8.0]
 
     await eventually(all_taken)
     assert receiver.keys[0] == receiver.keys[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,13 +12,12 @@ from typing import Any, cast
 import aiohttp
 import nats
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from nats.aio.client import Client
 
 from running.promises import promise
 from running.servers import Server
 from running.waiting import eventually
+from running.webhook_receiver import Receiver, receiving
 from towpath.api import webhooks
 from towpath.api.webhooks import Delivery, Webhook
 from towpath.bus import Bus
@@ -28,22 +26,6 @@ from towpath.contracts.pipeline_commands import ResultUndelivered
 from towpath.tasks import end
 
 STREAM, SUBJECT = "OUT_sums", "results"
-
-
-@dataclass
-class Receiver:
-    """A service that refuses some results, and takes the others."""
-
-    refused: set[str] = field(default_factory=set)
-    taken: list[str] = field(default_factory=list)
-    url: str = ""
-
-    async def take(self, request: web.Request) -> web.Response:
-        body = await request.text()
-        if body in self.refused:
-            return web.Response(status=503)
-        self.taken.append(body)
-        return web.Response(status=204)
 
 
 @pytest.fixture
@@ -56,10 +38,7 @@ async def connection(nats_server: Server) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    made, application = Receiver(), web.Application()
-    application.router.add_post("/", made.take)
-    async with TestServer(application) as server:
-        made.url = str(server.make_url("/"))
+    async with receiving() as made:
         yield made
 
 
