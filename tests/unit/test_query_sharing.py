@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from towpath.contracts.operators import Chain, Window
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
@@ -98,6 +100,13 @@ def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_s
     running = answering(made.pipeline)
     assert running is not None
     assert running[1].text == text
+
+
+@pytest.mark.parametrize(("every", "interval_s"), [("1 s", 1), ("10 s", 2), ("10 m", 10)])
+def test_jobs_when_answers_are_rare_then_read_events_seldom(every: str, interval_s: float) -> None:
+    text = f"{STREAM}q = COMPUTE AVG(s, 10 m) EVERY {every}"
+    panes, _ = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
+    assert panes.trigger_s == interval_s
 
 
 def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest() -> None:

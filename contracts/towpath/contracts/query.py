@@ -57,8 +57,9 @@ class QueriesToRun(Model):
     """The site that asks: answers are there."""
     filled: dict[str, str] = {}
     """Name → the text in place of `{name}` in the parameters of streams."""
-    trigger_s: float = Field(default=1.0, ge=0, le=3600)
-    """Least seconds between micro-batches."""
+    trigger_s: float | None = Field(default=None, ge=0, le=3600)
+    """Least seconds between micro-batches of events; null: a fifth of the shortest step of the answers, from
+    1 to 10."""
     webhook: WebAddress | None = None
     """Each answer is POSTed to this address, too."""
     drop_state: list[JobName] = []

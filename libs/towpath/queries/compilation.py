@@ -43,6 +43,10 @@ ANSWERING_S = 0.25
 """Seconds between micro-batches of the job that answers. It has one when panes come, and then one that finds
 them past, which would wait longer for a longer interval."""
 
+MICRO_BATCHES_OF_A_PANE = 5
+SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 10.0
+"""A micro-batch costs a fifth of a core-second, however few events it has."""
+
 _PRECISE: Mapping[str, Literal["mean", "sum", "count"]] = {"AVG": "mean", "SUM": "sum", "COUNT": "count"}
 
 Place = tuple[str, str]
@@ -62,7 +66,8 @@ class Asked:
     """Name → the text in place of `{name}`."""
     sites: Sequence[str]
     """All sites of the mesh, for streams of all of them."""
-    trigger_s: float = 1.0
+    trigger_s: float | None = None
+    """Least seconds between micro-batches of events; None: a fifth of a pane, see `interval_s`."""
     webhook: str | None = None
     """Address to which each answer is POSTed, too."""
 
@@ -125,6 +130,13 @@ def _site_plan(
     return SitePlan(site, topics, shared_plan(meaning, positions, [site] * len(topics)))
 
 
+def interval_s(asked: Asked, plan: SharedPlan) -> float:
+    """Return the seconds between micro-batches of events. Answers come so much later at most."""
+    share = plan.program.pane_micros / 1e6 / MICRO_BATCHES_OF_A_PANE
+    usual = min(max(share, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+    return usual if asked.trigger_s is None else asked.trigger_s
+
+
 def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[PipelineJob]:
     """Return a job of panes for each site, and the job that answers."""
     panes = [
@@ -134,7 +146,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
             inputs=_inputs(at, meaning),
             output=Output(topic=f"{asked.topic}/panes"),
             operator=Chain(steps=pane_steps(at.plan, meaning)),
-            trigger_s=asked.trigger_s,
+            trigger_s=interval_s(asked, at.plan),
         )
         for at in plans
     ]
@@ -144,7 +156,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
         output=Output(topic=asked.topic),
         operator=Query(text=asked.text, filled={**asked.filled}),
-        trigger_s=min(asked.trigger_s, ANSWERING_S),
+        trigger_s=ANSWERING_S,
         webhook=asked.webhook,
     )
     return [*panes, answers]

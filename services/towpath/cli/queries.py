@@ -87,8 +87,15 @@ def run(
     filled: Filled = None,
     follow: Annotated[bool, typer.Option("--follow", help="Then follow the answers until Ctrl-C.")] = False,
     trigger_s: Annotated[
-        float, typer.Option("--trigger", min=0, max=3600, help="Least seconds between micro-batches.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--trigger",
+            min=0,
+            max=3600,
+            help="Least seconds between micro-batches of events.",
+            show_default="a fifth of the shortest step of the answers, 1 to 10",
+        ),
+    ] = None,
     webhook: Annotated[
         str | None, typer.Option("--webhook", metavar="URL", help="POST each answer to this address, too.")
     ] = None,

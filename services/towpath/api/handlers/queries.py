@@ -88,7 +88,10 @@ class QueryRoutes:
         return validated(model, await json_of(request, route.body))
 
     async def _compiled(
-        self, wanted: QueriesToExplain | QueriesToRun, trigger_s: float = 1.0, webhook: str | None = None
+        self,
+        wanted: QueriesToExplain | QueriesToRun,
+        trigger_s: float | None = None,
+        webhook: str | None = None,
     ) -> Compiled:
         sites = await self._sites()
         asked = Asked(wanted.name, wanted.at, wanted.text, wanted.filled, sites, trigger_s, webhook)
