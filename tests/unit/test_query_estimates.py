@@ -131,3 +131,17 @@ def test_shares_when_a_key_is_new_or_gone_then_it_has_none() -> None:
     windows("=b", range(4, 20))
     assert [*sizes.shares()] == ["=b"]
     assert sizes.shares()["=b"] < 0.05
+
+
+def test_shares_when_a_mean_and_a_number_of_the_same_values_are_asked_then_both_suffice() -> None:
+    both = [
+        Precision(of="mean", weight="w", sum="s", squares="q", max_error=0.1, confidence=0.9, windows=10),
+        Precision(of="count", weight="w", max_error=0.1, confidence=0.9, windows=10),
+    ]
+    found = []
+    for precision in (both, both[:1], both[1:]):
+        sizes = SampleSizes(precision, [])
+        sizes.take_in(Pane(end, {}, {"w": 10_000, "s": 100_000, "q": 1_250_000}) for end in range(3))
+        found.append(sizes.shares()[""])
+
+    assert found[0] == max(found[1:]) < 0.1

@@ -114,14 +114,14 @@ class SampleSizes:
         return {stratum_of(one): wanted[one] for one in sorted(frequent)}
 
     def _sums_of(self, pane: Pane) -> dict[str, Sums]:
-        return {
-            one.weight: Sums(
-                pane.values.get(one.weight) or 0.0,
-                pane.values.get(one.sum or "") or 0.0,
-                pane.values.get(one.squares or "") or 0.0,
-            )
-            for one in self._precision
-        }
+        """Return the sums by argument. A number of values needs fewer of them than a mean of the same."""
+        found: dict[str, Sums] = {}
+        for one in self._precision:
+            sums = found.setdefault(one.weight, Sums(pane.values.get(one.weight) or 0.0))
+            if one.sum is not None and one.squares is not None:
+                sums.sum = pane.values.get(one.sum) or 0.0
+                sums.squares = pane.values.get(one.squares) or 0.0
+        return found
 
     def _wanted(self, precision: Precision) -> dict[tuple[str, ...], float]:
         """Return the share that each stratum needs: alike for all that are in one result."""

@@ -117,14 +117,17 @@ class MessageEncoder:
         return [messages[n] for n in sorted(range(len(messages)), key=places.__getitem__)]
 
     def punctuation(self, end_ms: int) -> Message:
-        """Return an empty window at `end_ms`, milliseconds since 1970. It stands for no event."""
+        """Return an empty window at `end_ms`, milliseconds since 1970.
+
+        It stands for no event, and is the same in every run.
+        """
         end = datetime.fromtimestamp(end_ms / 1000, UTC).isoformat()
         body = {
             "job": self.job,
             "site": self.site,
             "epoch": self.epoch,
             "serial": 0,
-            "stored_at": datetime.now(UTC).isoformat(),
+            "stored_at": end,
             "window": {"start": end, "end": end},
             "count": 0,
             "values": {},

@@ -73,9 +73,14 @@ class Asking:
         self._finish(until)
 
     def next_moment(self, done: int) -> int | None:
-        """Return the first moment behind `done` at which a window has a value, if no event comes."""
+        """Return the first moment behind `done` that may have an answer, if no event comes.
+
+        The moments of events are known when time is past their pane.
+        """
         step = self._query.step_micros
-        return next((moment.at for moment in self._periodic(step, done, None)), None) if step else None
+        if not step:
+            return self._history.end_after(done)
+        return next((moment.at for moment in self._periodic(step, done, None)), None)
 
     def _periodic(self, step: int, done: int, until: int | None) -> Iterator[Moment]:
         reach = self._query.reach_micros

@@ -14,7 +14,7 @@ from towpath.queries.evaluation.history import History, Origin, Pane
 from towpath.queries.program import Program, QueryProgram
 from towpath.queries.tree import Argument, Expression, Metric
 
-VERSION = 1
+VERSION = 2
 """Of the state's layout."""
 
 _AFTER_EVENTS = 10**12
@@ -50,16 +50,20 @@ class Group:
         self._progress = {query.name: dict[Key, Progress]() for query in program.queries}
         self._names = sorted(query.name for query in program.queries)
         self._done: int | None = None
+        """The moment until which answers are given, or before the first pane."""
+        self._has_answered = False
         if state is not None:
             self._restore(state)
 
     def take(self, panes: Sequence[Pane]) -> None:
         """Take in panes, in any order. One that ends before the last `answers` comes too late to count."""
         columns = {view: self._columns(view) for view in self._views}
-        if self._done is None and panes:
-            self._done = min(pane.end for pane in panes) - self._program.pane_micros
+        if not self._has_answered and panes:
+            # The panes of a slower site may end before the first ones that came.
+            first = min(pane.end for pane in panes) - self._program.pane_micros
+            self._done = first if self._done is None else min(first, self._done)
         for pane in panes:
-            if self._done is not None and pane.end <= self._done:
+            if self._has_answered and self._done is not None and pane.end <= self._done:
                 continue
             for view, histories in self._views.items():
                 key = tuple(pane.keys[column] for column in view)
@@ -89,7 +93,7 @@ class Group:
                 self._feed(view, column, argument, query, made)
             told += made
         self._forget(until)
-        self._done = until
+        self._done, self._has_answered = until, True
         return told
 
     def next_moment(self) -> int | None:
@@ -116,11 +120,11 @@ class Group:
             for query in self._program.queries
             if (by_key := self._progress[query.name])
         ]
-        return msgspec.msgpack.encode([VERSION, self._done, views, progress])
+        return msgspec.msgpack.encode([VERSION, self._done, views, progress, self._has_answered])
 
     def _restore(self, state: bytes) -> None:
         """Take over what queries that are still asked know. A new one begins with nothing."""
-        version, self._done, views, progress = msgspec.msgpack.decode(state, strict=False)
+        version, self._done, views, progress, self._has_answered = msgspec.msgpack.decode(state, strict=False)
         if version != VERSION:
             raise ValueError(f"the state of queries has layout {version}; this version reads {VERSION}")
         for view, histories in views:
