@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-edge demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -23,6 +23,9 @@ demo-edge: setup ## A train finds a flat wheel on board without a link, and deli
 
 demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a pipeline that changes under load.
 	@.venv/bin/towpath demo-fog
+
+demo-queries: setup ## Queries over three airports, their job moving while answers flow; every answer is checked.
+	@.venv/bin/towpath demo-queries
 
 demo-faults: setup ## Slow the workers of a Spark cluster down one by one, then the two sites of a handover.
 	@.venv/bin/towpath demo-faults

@@ -54,6 +54,12 @@ async def send(
     return await devices.run((DueEvent(payload) for payload in payloads), on_progress)
 
 
+async def send_when_due(access: SiteAccess, topic: str, events: Iterable[DueEvent]) -> ReplayReport:
+    """Let a site's devices send each event when it is due; return when its broker has acknowledged all."""
+    devices = _devices_of(access, topic, f"devices-{access.spec.name}", speed=1.0, inflight=INFLIGHT)
+    return await devices.run(events)
+
+
 def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
     device = access.device
     return Replay(

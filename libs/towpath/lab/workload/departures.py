@@ -59,12 +59,33 @@ class Departure:
     """Name of the planted flaw, one of `FLAWS`; null for real departures."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A departure, and the time of it in the timetable."""
+
+    event: Departure
+    scheduled_at: datetime
+
+
 def departures(airport: str | None = None, limit: int | None = None) -> list[Departure]:
     """Return the first `limit` departures of an airport (or of all three) in file order.
 
     Raises `TowpathError` for an unknown airport, or when the data set is not installed.
     """
-    frame = departures_frame(airport, limit)
+    return _events(departures_frame(airport, limit))
+
+
+def timetable(limit: int) -> list[Scheduled]:
+    """Return the first `limit` departures of all three airports in the order of the timetable.
+
+    Raises `TowpathError` when the data set is not installed.
+    """
+    frame = _table().sort_values(["scheduled_at", "id"]).iloc[:limit]
+    due = [moment.to_pydatetime() for moment in _column(frame, "scheduled_at")]
+    return [Scheduled(*each) for each in zip(_events(frame), due, strict=True)]
+
+
+def _events(frame: pd.DataFrame) -> list[Departure]:
     at = frame["departed_at"].fillna(frame["scheduled_at"])
     seconds = at.dt.tz_localize(None).to_numpy("datetime64[ms]").astype(np.int64) / 1000.0
     rows = zip(frame["id"].tolist(), frame["origin"].tolist(), seconds.tolist(), _encode(frame), strict=True)

@@ -54,6 +54,13 @@ def add_to(commands: CommandList) -> None:
     )
     commands.add(
         DATA,
+        "towpath.lab.cli.demo_queries",
+        demo_queries=(
+            "Ask eight queries over three airports, move the job that answers, and check every answer."
+        ),
+    )
+    commands.add(
+        DATA,
         "towpath.lab.cli.demo_containers",
         demo_containers=(
             "Run a mesh as containers, move its main job between them by `handover`, and check every "
