@@ -137,15 +137,14 @@ def test_estimates_when_one_of_four_is_off_then_the_promise_is_not_kept() -> Non
     assert not report.kept
 
 
-def test_crossing_when_something_crosses_the_link_anyway_then_it_is_not_counted() -> None:
+def test_crossing_when_events_are_of_all_airports_then_bytes_are_for_each() -> None:
     crossing = Crossing(
         what="raw events",
         events=100,
         seconds=10.0,
         link_bytes={"jfk": 3_000, "cloud": 9_000},
-        idle_bytes_per_s={"jfk": 100.0, "cloud": 100.0},
     )
-    assert crossing.per_event(["jfk"]) == 20.0
+    assert crossing.per_event(["jfk"]) == 30.0
 
 
 def test_gap_when_answers_are_rare_around_a_move_then_is_longer_than_before() -> None:

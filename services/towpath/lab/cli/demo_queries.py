@@ -98,8 +98,6 @@ def _facts(report: QueriesReport) -> Iterator[Fact]:
             f"{each.within:.1%} within {each.max_error:.0%} (promised {each.confidence:.0%}), "
             f"{each.covered:.1%} of intervals hold the truth, {each.sampled:.0%} of events in an answer",
         )
-    for thinned in report.thinned:
-        yield f"read at {thinned.site}", f"{thinned.read:,} of {thinned.events:,} events"
     yield from report.judged.example_rows()
     yield from (("not as expected", problem) for problem in report.problems)
     yield "run", f"{report.seconds:.0f} s"

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from towpath.lab.demonstration.pipeline import CLOUD
 from towpath.lab.demonstration.queries.report import QueriesReport, SitePart
-from towpath.lab.demonstration.queries.run import ALL_QUERIES, MOVED_TO, ONE_QUERY, RAW, QueriesOutcome
+from towpath.lab.demonstration.queries.run import MOVED_TO, ONE_QUERY, RAW, QueriesOutcome
 from towpath.lab.demonstration.queries.texts import MOVED_QUERY, SHARED
 from towpath.lab.harness.picture import (
     INK,
@@ -114,7 +114,6 @@ def _bytes(report: QueriesReport, site: str) -> str:
     return "\n".join(
         f"{name}: {by_name[what]:.0f} B" if by_name[what] >= 10 else f"{name}: {by_name[what]:.1f} B"
         for name, what in (
-            ("all queries", ALL_QUERIES),
             (f"{MOVED_QUERY} alone", ONE_QUERY),
             ("raw events", RAW),
         )

@@ -114,12 +114,6 @@ async def until_read(stage: Stage, names: Collection[str]) -> None:
     await _until_none(behind)
 
 
-async def events_read(stage: Stage, names: Collection[str]) -> int:
-    """Return the events that these jobs have read since they began, as their sites last reported."""
-    views = await _views(stage, names)
-    return sum(view.status.events for view in views.values() if view.status)
-
-
 async def until_counted(stage: Stage, counts: Mapping[str, int]) -> None:
     """Wait until jobs have read as many events since they began. Raises `TowpathError` (deadline).
 
