@@ -85,7 +85,8 @@ def _panes() -> list[dict[str, Any]]:
     numbers = {"count": 1, "sum": 2.5}
     return [
         {
-            "window_end": f"2026-01-01T00:0{n}:00Z",
+            "window_start": f"2026-01-01T00:0{n}:00Z",
+            "window_end": f"2026-01-01T00:0{n + 1}:00Z",
             **dict.fromkeys(shared.keys, f"={carrier}"),
             **{kept.name: numbers[kept.part] for kept in shared.kept},
         }
