@@ -17,10 +17,10 @@ from towpath.queries.compilation import Asked, compiled
 from towpath.queries.evaluation.estimates import estimate, interval
 from towpath.queries.evaluation.totals import Totals, Weighted
 from towpath.queries.program import WEIGHTED_PARTS
-from towpath.queries.sample_sizes import Pane, SampleSizes
+from towpath.queries.sample_sizes import ClosedWindow, SampleSizes
 from towpath.queries.tree import Use
 from towpath.streams.reading import Reading
-from towpath.streams.thinning import Thinner, Thinning
+from towpath.streams.thinning import Thinner, ThinningOption
 
 DAY_S = 86_400
 DEPARTURES = 70_000
@@ -85,7 +85,7 @@ def judged(query: str) -> Judged:
         result.events += len(events)
         result.read += sum(totals.count for totals, _ in panes.values())
         sizes.take_in(
-            Pane(day, {window.key[0]: f"={key}"}, _columns(column, totals))
+            ClosedWindow(day, {window.key[0]: f"={key}"}, _columns(column, totals))
             for key, (totals, _) in panes.items()
         )
         shares = sizes.shares()
@@ -100,7 +100,9 @@ def _controls(source: Input, window: Window) -> tuple[SampleSizes, Thinner]:
     assert source.thinning is not None
     strata = source.thinning.strata
     reading = Reading(dict.fromkeys(strata, "string"), from_device=True)
-    return SampleSizes(window.precision, [*strata.values()]), Thinner(Thinning(tuple(strata), None), reading)
+    return SampleSizes(window.precision, [*strata.values()]), Thinner(
+        ThinningOption(tuple(strata), None), reading
+    )
 
 
 def _by_origin(

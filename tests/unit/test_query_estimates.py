@@ -10,9 +10,9 @@ from towpath.queries.compilation import Asked, compiled
 from towpath.queries.evaluation.estimates import bounds, estimate, interval
 from towpath.queries.evaluation.totals import Totals, Weighted
 from towpath.queries.parsing import parse
-from towpath.queries.sample_sizes import Pane, SampleSizes
+from towpath.queries.sample_sizes import ClosedWindow, SampleSizes
 from towpath.streams.reading import Reading
-from towpath.streams.thinning import ALL, Thinner, Thinning, factor_behind
+from towpath.streams.thinning import ALL, Thinner, ThinningOption, factor_behind
 
 STREAM = 's = STREAM FROM topic(topic="site/a", value="v", fields="k:string")\n'
 PROMISE = "WITH MAX_ERROR 0.1 AND CONFIDENCE 0.9"
@@ -77,7 +77,7 @@ def test_factor_when_a_job_is_behind_then_falls_sooner_for_a_lower_salience(
 
 
 def test_thinner_when_strata_have_shares_then_reads_so_many_and_all_of_a_new_one() -> None:
-    thinner = Thinner(Thinning(("k",), None), Reading({"k": "string", "v": "double"}, from_device=True))
+    thinner = Thinner(ThinningOption(("k",), None), Reading({"k": "string", "v": "double"}, from_device=True))
     events = [b'{"k": "%s", "v": 1}' % (b"old" if n % 2 else b"new") for n in range(10_000)]
 
     found = thinner.shares(range(1, 10_001), events, {"=old": 0.25})
@@ -123,7 +123,7 @@ def test_shares_when_a_key_is_new_or_gone_then_it_has_none() -> None:
     def windows(key: str, ends: range) -> None:
         # Mean 10, deviation 5.
         values: dict[str, float | None] = {"w": 10_000, "s": 100_000, "q": 1_250_000}
-        sizes.take_in(Pane(end, {"k": key}, values) for end in ends)
+        sizes.take_in(ClosedWindow(end, {"k": key}, values) for end in ends)
 
     windows("=a", range(3))
     windows("=b", range(3, 4))
@@ -141,7 +141,7 @@ def test_shares_when_a_mean_and_a_number_of_the_same_values_are_asked_then_both_
     found = []
     for precision in (both, both[:1], both[1:]):
         sizes = SampleSizes(precision, [])
-        sizes.take_in(Pane(end, {}, {"w": 10_000, "s": 100_000, "q": 1_250_000}) for end in range(3))
+        sizes.take_in(ClosedWindow(end, {}, {"w": 10_000, "s": 100_000, "q": 1_250_000}) for end in range(3))
         found.append(sizes.shares()[""])
 
     assert found[0] == max(found[1:]) < 0.1

@@ -366,6 +366,11 @@ Operator = Annotated[
 """Each kind has a module in `towpath.operators.kinds`, which says what it does."""
 
 
+def last_step(operator: Operator) -> Operator:
+    """Return the operator whose results are the job's: of a chain its last step."""
+    return operator.steps[-1] if isinstance(operator, Chain) else operator
+
+
 def step_names(operator: Operator) -> list[str]:
     """Return the names of an operator's steps; none if it is no chain."""
     return operator.step_names if isinstance(operator, Chain) else []

@@ -183,12 +183,16 @@ def _check_estimated(insight: Insight, query: Query) -> None:
             allowed = [f"{name}(…, 10 MINUTES)" for name in sorted(ESTIMATED)]
             raise problem(insight.place, what, found=use.function, allowed=allowed)
     for part in parts_of(query.expression) if option == "MAX_ERROR" else ():
-        found = part.operator if isinstance(part, Arithmetic) else None
-        found = part.function if isinstance(part, Call) else found
-        if found is not None and found not in "*/":
-            what = "errors relative to a value follow from those of its factors alone"
-            allowed = "products and quotients of functions and numbers"
-            raise problem(insight.place, what, found=found, allowed=allowed)
+        match part:
+            case Arithmetic(operator) if operator not in ("*", "/"):
+                found = operator
+            case Call(function):
+                found = function
+            case _:
+                continue
+        what = "errors relative to a value follow from those of its factors alone"
+        allowed = "products and quotients of functions and numbers"
+        raise problem(insight.place, what, found=found, allowed=allowed)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
 import pyarrow as pa
 
 from towpath.contracts.job import Assignment
-from towpath.contracts.operators import Chain, Precision, Window
+from towpath.contracts.operators import Precision, Window, last_step
+from towpath.queries.evaluation.estimates import normal_quantile
+from towpath.queries.evaluation.totals import Weighted
 from towpath.streams.encoding import CLOSED, KEY, VALUES
 from towpath.streams.plain_values import members
 from towpath.streams.thinning import LEAST_SHARE, stratum_of
@@ -41,23 +42,8 @@ MOST_STRATA = 1_000
 """The most frequent strata have a share, and all others are read whole: offsets hold all shares."""
 
 
-@dataclass
-class Sums:
-    """Weighted sums of the values of one argument."""
-
-    weight: float = 0.0
-    sum: float = 0.0
-    squares: float = 0.0
-
-    def add(self, other: Sums) -> None:
-        """Add others."""
-        self.weight += other.weight
-        self.sum += other.sum
-        self.squares += other.squares
-
-
 @dataclass(frozen=True)
-class Pane:
+class ClosedWindow:
     """A result of a window."""
 
     end: int
@@ -69,9 +55,9 @@ class Pane:
 class _Seen:
     """The sums of a stratum, by argument, of each of its last windows."""
 
-    windows: deque[tuple[int, dict[str, Sums]]] = field(default_factory=lambda: deque(maxlen=MEMORY))
+    windows: deque[tuple[int, dict[str, Weighted]]] = field(default_factory=lambda: deque(maxlen=MEMORY))
 
-    def at(self, end: int) -> dict[str, Sums]:
+    def at(self, end: int) -> dict[str, Weighted]:
         """Return the sums of a window."""
         if not self.windows or self.windows[-1][0] != end:
             self.windows.append((end, {}))
@@ -88,15 +74,15 @@ class SampleSizes:
         self._seen: dict[tuple[str, ...], _Seen] = {}
         self._ends: deque[int] = deque(maxlen=MEMORY)
 
-    def take_in(self, panes: Iterable[Pane]) -> None:
+    def take_in(self, windows: Iterable[ClosedWindow]) -> None:
         """Learn from windows that have closed."""
-        for pane in sorted(panes, key=lambda pane: pane.end):
-            if not self._ends or pane.end > self._ends[-1]:
-                self._ends.append(pane.end)
-            stratum = tuple(pane.key.get(name, "") for name in self._strata)
-            sums = self._seen.setdefault(stratum, _Seen()).at(pane.end)
-            for name, found in self._sums_of(pane).items():
-                sums.setdefault(name, Sums()).add(found)
+        for window in sorted(windows, key=lambda window: window.end):
+            if not self._ends or window.end > self._ends[-1]:
+                self._ends.append(window.end)
+            stratum = tuple(window.key.get(name, "") for name in self._strata)
+            sums = self._seen.setdefault(stratum, _Seen()).at(window.end)
+            for name, found in self._sums_of(window).items():
+                sums.setdefault(name, Weighted()).add(found)
         if self._ends:
             oldest = self._ends[0]
             self._seen = {
@@ -113,14 +99,14 @@ class SampleSizes:
         frequent = sorted(known, key=lambda one: -self._mean(one, self._precision[0]).weight)[:MOST_STRATA]
         return {stratum_of(one): wanted[one] for one in sorted(frequent)}
 
-    def _sums_of(self, pane: Pane) -> dict[str, Sums]:
+    def _sums_of(self, window: ClosedWindow) -> dict[str, Weighted]:
         """Return the sums by argument. A number of values needs fewer of them than a mean of the same."""
-        found: dict[str, Sums] = {}
+        found: dict[str, Weighted] = {}
         for one in self._precision:
-            sums = found.setdefault(one.weight, Sums(pane.values.get(one.weight) or 0.0))
+            sums = found.setdefault(one.weight, Weighted(window.values.get(one.weight) or 0.0))
             if one.sum is not None and one.squares is not None:
-                sums.sum = pane.values.get(one.sum) or 0.0
-                sums.squares = pane.values.get(one.squares) or 0.0
+                sums.weighted = window.values.get(one.sum) or 0.0
+                sums.squares = window.values.get(one.squares) or 0.0
         return found
 
     def _wanted(self, precision: Precision) -> dict[tuple[str, ...], float]:
@@ -131,58 +117,52 @@ class SampleSizes:
             groups.setdefault(tuple(stratum[at] for at in places), []).append(stratum)
         wanted = {}
         for strata in groups.values():
-            newest, mean = Sums(), Sums()
+            newest, mean = Weighted(), Weighted()
             for stratum in strata:
-                newest.add(self._seen[stratum].windows[-1][1].get(precision.weight, Sums()))
+                newest.add(self._seen[stratum].windows[-1][1].get(precision.weight, Weighted()))
                 mean.add(self._mean(stratum, precision))
             share = max(_share(precision, newest), _share(precision, mean))
             least = LEAST_EVENTS * len(strata) / (mean.weight * precision.windows or 1)
             wanted |= dict.fromkeys(strata, _rounded(max(share, least)))
         return wanted
 
-    def _mean(self, stratum: tuple[str, ...], precision: Precision) -> Sums:
+    def _mean(self, stratum: tuple[str, ...], precision: Precision) -> Weighted:
         windows = self._seen[stratum].windows
-        found = Sums()
+        found = Weighted()
         for _, sums in windows:
-            found.add(sums.get(precision.weight, Sums()))
+            found.add(sums.get(precision.weight, Weighted()))
         count = len(windows)
-        return Sums(found.weight / count, found.sum / count, found.squares / count)
+        return Weighted(found.weight / count, found.weighted / count, found.squares / count)
 
 
 def sample_sizes_of(assignment: Assignment) -> SampleSizes | None:
     """Return what learns from a job's results; None if the job needs all events."""
-    operator = assignment.spec.operator
-    last = operator.steps[-1] if isinstance(operator, Chain) else operator
+    last = last_step(assignment.spec.operator)
     thinning = next((one.thinning for one in assignment.inputs if one.thinning is not None), None)
     if thinning is None or not isinstance(last, Window) or not last.precision:
         return None
     return SampleSizes(last.precision, [*thinning.strata.values()])
 
 
-def panes_of(table: pa.Table) -> list[Pane]:
+def windows_of_results(table: pa.Table) -> list[ClosedWindow]:
     """Return windows from the columns of their results."""
     ends = members(table.column(CLOSED).combine_chunks())["end"].cast(pa.int64()).to_pylist()
     values = table.column(VALUES).to_pylist()
     keys = table.column(KEY).to_pylist() if KEY in table.column_names else [{}] * table.num_rows
-    return [Pane(*row) for row in zip(ends, keys, values, strict=True)]
+    return [ClosedWindow(*row) for row in zip(ends, keys, values, strict=True)]
 
 
-def quantile(confidence: float) -> float:
-    """Return the number of standard deviations that hold a value with this probability."""
-    return NormalDist().inv_cdf((1 + confidence) / 2)
-
-
-def _share(precision: Precision, sums: Sums) -> float:
+def _share(precision: Precision, sums: Weighted) -> float:
     """Return the share of events that suffices for windows with these sums."""
     if sums.weight <= 0:
         return 1.0
     spread = 1.0
     if precision.of != "count":
-        mean = sums.sum / sums.weight
+        mean = sums.weighted / sums.weight
         if mean == 0:
             return 1.0
         spread = sums.squares / sums.weight / mean**2 - (precision.of == "mean")
-    allowed = CAUTION * precision.max_error / quantile(precision.confidence)
+    allowed = CAUTION * precision.max_error / normal_quantile(precision.confidence)
     room = allowed**2 * sums.weight * precision.windows
     return 1 / (1 + room / spread) if spread > 0 else 0.0
 

@@ -22,7 +22,7 @@ from towpath.streams.reading import Reading
 from towpath.streams.repeats import Repeats, repeats_of
 from towpath.streams.sampling import is_sampled
 from towpath.streams.stream_view import StreamView
-from towpath.streams.thinning import Thinner, Thinning, with_weights
+from towpath.streams.thinning import Thinner, ThinningOption, with_weights
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -66,7 +66,7 @@ class EventReader:
         self.identity: list[str] = [*filter(None, options.get("identity", "").split(","))]
         self.repeats_within = int(options.get("repeats_within") or 0)
         self.sample = float(options.get("sample") or 1)
-        self.thinning = Thinning.of(options.get("thinning") or "")
+        self.thinning = ThinningOption.of(options.get("thinning") or "")
         self.passes_over_losses = False
         # Another run may find another stream of that name, so it remembers nothing of this one.
         self.run = uuid.uuid4().hex

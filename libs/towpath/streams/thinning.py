@@ -35,19 +35,23 @@ LEAST_FACTOR = 1 / 16
 
 
 @dataclass(frozen=True)
-class Thinning:
-    """The permission to leave events out. See `contracts.job.Thinning`."""
+class ThinningOption:
+    """The permission to leave events out, as an option of the source. See `contracts.job.Thinning`."""
 
     strata: tuple[str, ...]
     salience: int | None
 
     @classmethod
-    def of(cls, option: str) -> Thinning | None:
-        """Return the thinning in a source's option; None if it is empty."""
+    def of(cls, option: str) -> ThinningOption | None:
+        """Return the permission in a source's option; None if it is empty."""
         if not option:
             return None
         document = json.loads(option)
         return cls(tuple(document["strata"]), document["salience"])
+
+    def option(self) -> str:
+        """Return what `of` reads."""
+        return json.dumps({"strata": self.strata, "salience": self.salience})
 
 
 def stratum_of(values: Sequence[str]) -> str:
@@ -68,7 +72,7 @@ def factor_behind(salience: int | None, behind_s: float) -> float:
 class Thinner:
     """Chooses events by the shares of a micro-batch."""
 
-    def __init__(self, thinning: Thinning, reading: Reading) -> None:
+    def __init__(self, thinning: ThinningOption, reading: Reading) -> None:
         self._decoder: TypedEvents | None = None
         if thinning.strata:
             assert reading.fields is not None

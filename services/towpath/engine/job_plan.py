@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from towpath.operators.compilation import compile_job
 from towpath.operators.kind import keeps_state, kind_of
 from towpath.streams.reading import Reading
 from towpath.streams.source import FORMAT
+from towpath.streams.thinning import ThinningOption
 
 DEFAULT_EVENTS_PER_BATCH = 100_000
 """Limit of a micro-batch that catches up: some tens of megabytes, and a few seconds of work."""
@@ -98,9 +98,7 @@ def shares_file(pause: Path) -> Path:
 
 
 def _thinning_option(thinning: Thinning | None) -> str:
-    if thinning is None:
-        return ""
-    return json.dumps({"strata": [*thinning.strata], "salience": thinning.salience})
+    return "" if thinning is None else ThinningOption(tuple(thinning.strata), thinning.salience).option()
 
 
 def trigger_s(spec: JobSpec) -> float:

@@ -40,7 +40,7 @@ from towpath.operators.compilation import micro_batch_window
 from towpath.operators.kinds.window import punctuated_ms
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.operators.rejections import observed
-from towpath.queries.sample_sizes import SampleSizes, panes_of, sample_sizes_of
+from towpath.queries.sample_sizes import SampleSizes, sample_sizes_of, windows_of_results
 from towpath.streams.encoding import Message, MessageEncoder
 from towpath.streams.event_reader import SerialRange
 from towpath.streams.pacing import forget_pace, is_waiting
@@ -158,7 +158,7 @@ class Query:
         self.sink(results, encoder.rejected(seen.rejected), batch, self._punctuation(encoder, execution))
         self.steps.take_in(seen, len(results))
         if self._sample_sizes is not None and table.num_rows:
-            self._sample_sizes.take_in(panes_of(table))
+            self._sample_sizes.take_in(windows_of_results(table))
             shares = json.dumps(self._sample_sizes.shares())
             write_atomically(shares_file(self.pause_file), shares, durable=False)
 

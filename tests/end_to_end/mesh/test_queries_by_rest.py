@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import aiomqtt
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
+from running.device_events import publish_events
 from running.waiting import eventually
 from running.webhook_receiver import Receiver, receiving
 from running.whole_mesh import WholeMesh
@@ -36,16 +36,8 @@ async def client(shared_mesh: WholeMesh) -> AsyncIterator[aiohttp.ClientSession]
 
 async def publish(site: SiteAccess, values: dict[int, float]) -> None:
     """Publish events: second of the minute → value."""
-    async with aiomqtt.Client(
-        site.mqtt_host,
-        site.mqtt_port,
-        username=site.device.user,
-        password=site.device.password,
-        identifier="by-rest",
-    ) as device:
-        for second, value in values.items():
-            event = {"at": f"2026-01-01T00:00:{second:02}Z", "v": value}
-            await device.publish("site/by-rest", json.dumps(event), qos=1)
+    events = [{"at": f"2026-01-01T00:00:{second:02}Z", "v": value} for second, value in values.items()]
+    await publish_events(site, "site/by-rest", events)
 
 
 async def answers(response: aiohttp.ClientResponse, count: int) -> list[tuple[int, Any, float]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import aiomqtt
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
+from running.device_events import publish_events
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
 from towpath.cli.connection import open_bus
@@ -38,18 +37,6 @@ robot_delay_ratio = COMPUTE (
 FILLED = ("--set", "namespace=towpath", "--set", "podName=engine")
 
 
-async def publish(mesh: WholeMesh, metrics: dict[str, Any]) -> None:
-    facts = mesh.state.sites["jfk"]
-    async with aiomqtt.Client(
-        facts.mqtt_host,
-        facts.mqtt_port,
-        username=facts.device.user,
-        password=facts.device.password,
-        identifier="robot",
-    ) as robot:
-        await robot.publish("site/metrics", json.dumps(metrics), qos=1)
-
-
 async def test_published_query_when_nothing_else_runs_then_answers_from_what_sites_and_applications_publish(
     shared_mesh: WholeMesh, tmp_path: Path
 ) -> None:
@@ -58,7 +45,8 @@ async def test_published_query_when_nothing_else_runs_then_answers_from_what_sit
     shared_mesh.json("query", "run", str(file), "--at", "cloud", *FILLED)
     found: dict[str, float] = {}
 
-    await publish(shared_mesh, {"nodeID": "arm", "robot_publish_rate": 30, "robot_deliver_rate": 40})
+    robot = {"nodeID": "arm", "robot_publish_rate": 30, "robot_deliver_rate": 40}
+    await publish_events(shared_mesh.state.sites["jfk"], "site/metrics", [robot])
     async with open_bus(shared_mesh.at) as bus:
 
         async def both() -> bool:

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import aiomqtt
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
+from running.device_events import publish_events
 from running.flow import move
 from running.query_answers import is_close
 from running.waiting import eventually
@@ -35,6 +35,7 @@ changes = COMPUTE DIFF(s) WHEN > 5 BY k;
 """
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("cloud", "jfk")
+TOPIC = "site/queried"
 EVENTS, PER_SECOND = 1_500, 25
 
 
@@ -49,20 +50,6 @@ def history(site: str) -> list[dict[str, Any]]:
         }
         for number in range(EVENTS)
     ]
-
-
-async def publish(mesh: WholeMesh, site: str, events: list[dict[str, Any]]) -> None:
-    facts = mesh.state.sites[site]
-    device = facts.device
-    async with aiomqtt.Client(
-        facts.mqtt_host,
-        facts.mqtt_port,
-        username=device.user,
-        password=device.password,
-        identifier=f"queried-{site}",
-    ) as client:
-        for event in events:
-            await client.publish("site/queried", json.dumps(event), qos=1)
 
 
 def told(answer: dict[str, Any]) -> tuple[str, int, tuple[tuple[str, Any], ...]]:
@@ -84,7 +71,7 @@ def expected(until: datetime) -> list[Answer]:
 async def test_queries_when_the_job_that_answers_moves_then_every_answer_is_there_once(
     shared_mesh: WholeMesh, tmp_path: Path
 ) -> None:
-    file = tmp_path / "queried.sight"
+    file, sites = tmp_path / "queried.sight", shared_mesh.state.sites
     file.write_text(TEXT)
     shared_mesh.json("query", "run", str(file), "--at", "cloud")
     assert [each["name"] for each in shared_mesh.json("query", "list")] == ["queried"]
@@ -96,13 +83,15 @@ async def test_queries_when_the_job_that_answers_moves_then_every_answer_is_ther
     async with open_bus(shared_mesh.at) as bus:
         for first in range(0, EVENTS, 250):
             await asyncio.gather(
-                *(publish(shared_mesh, site, history(site)[first : first + 250]) for site in SITES)
+                *(publish_events(sites[name], TOPIC, history(name)[first : first + 250]) for name in SITES)
             )
             if first == 500:
                 moving = asyncio.create_task(move(bus, "queried", "jfk", StrategyName.HANDOVER))
         await moving
         # No pane of theirs closes: punctuations alone say that time is past.
-        await asyncio.gather(*(publish(shared_mesh, site, [{"at": end.isoformat()}]) for site in SITES))
+        await asyncio.gather(
+            *(publish_events(sites[name], TOPIC, [{"at": end.isoformat()}]) for name in SITES)
+        )
 
         async def all_there() -> bool:
             return await last_serial(bus.connection, "cloud", "OUT_queried") >= len(wanted)

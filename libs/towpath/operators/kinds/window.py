@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.contracts.operators import (
     AggregateFunction,
-    Chain,
     FieldType,
     Operator,
     ProcessingWindow,
     Window,
+    last_step,
 )
 from towpath.operators.kind import OperatorKind, Schema, register
 
@@ -60,7 +60,7 @@ def state(operator: Window) -> dict[str, Any]:
 
 def punctuated_ms(operator: Operator) -> int:
     """Return the distance of an operator's punctuations, milliseconds; 0 if it makes none."""
-    last = operator.steps[-1] if isinstance(operator, Chain) else operator
+    last = last_step(operator)
     return round((last.size_s or 0) * 1000) if isinstance(last, Window) and last.punctuates else 0
 
 

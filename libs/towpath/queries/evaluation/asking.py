@@ -61,6 +61,8 @@ class Asking:
         self._consumed: dict[int, Bound] = {}
         self._sliding: dict[int, SlidingTotals] = {}
         self._detectors: dict[int, OutlierDetector] = {}
+        self._windows: dict[Use, tuple[int, Totals]] = {}
+        """Function → the end of the window of panes that it looked at last, and its totals."""
 
     def answers(self, done: int, until: int) -> Iterator[tuple[Moment, Any, Origin]]:
         """Return the answers of all moments with done < moment ≤ until, with their origins."""
@@ -169,13 +171,16 @@ class Asking:
         return estimate(use.function, whole) if estimated else OF_TOTALS[use.function](whole)
 
     def _totals(self, use: Use, end: int) -> Totals:
-        """The totals of a window's panes."""
+        """The totals of a window's panes. What an estimate says of itself needs them once more."""
+        if (known := self._windows.get(use)) is not None and known[0] == end:
+            return known[1]
         assert isinstance(use.window, TimeWindow)
         by_end = self._history.totals.get(self._query.columns[use.arguments[0]], {})
         whole = Totals()
         for pane in self._history.panes(end - use.window.micros, end):
             if pane in by_end:
                 whole.add(by_end[pane])
+        self._windows[use] = end, whole
         return whole
 
     def about(self, moment: Moment) -> dict[str, float]:

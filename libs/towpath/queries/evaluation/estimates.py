@@ -50,9 +50,14 @@ def _variance(function: str, sums: Weighted) -> float:
             return off / sums.weight**2
 
 
+def normal_quantile(confidence: float) -> float:
+    """Return the number of standard deviations that hold a value with this probability."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
 def _quantile(confidence: float, count: int) -> float:
     """Return Student's quantile for so many events (first terms of Fisher and Cornish, 1960)."""
-    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    normal = normal_quantile(confidence)
     return normal + (normal**3 + normal) / (4 * max(count - 1, 1))
 
 

@@ -108,10 +108,8 @@ class Totals:
     @classmethod
     def restored(cls, saved: Sequence[Any]) -> Totals:
         """Return the totals that `saved` returned."""
-        count, total, squares, spread, least, most, *weighted = saved
-        # Older states have no weighted sums.
-        sums = Weighted(*weighted[0]) if weighted else Weighted()
-        return cls(count, [*total], [*squares], spread, least, most, sums)
+        count, total, squares, spread, least, most, weighted = saved
+        return cls(count, [*total], [*squares], spread, least, most, Weighted(*weighted))
 
 
 def _extreme(choose: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
