@@ -21,7 +21,12 @@ from towpath.queries.tree import (
     Number,
 )
 from towpath.streams.reading import WEIGHT
-from towpath.streams.sampling import STEPS
+
+SAMPLING_STEPS = 1_000_000
+"""An event's share is its serial number's hash, in millionths.
+
+The same as `streams.sampling.STEPS`, which only engines can import.
+"""
 
 _BASE_32 = "0123456789bcdefghjkmnpqrstuvwxyz"
 
@@ -32,7 +37,7 @@ def argument_sql(argument: Argument, where: str, sample: float | None) -> str:
     if argument.where is not None:
         conditions.append(condition_sql(argument.where))
     if sample is not None:
-        conditions.append(f"pmod(xxhash64(serial), {STEPS}) < {sample * STEPS!r}")
+        conditions.append(f"pmod(xxhash64(serial), {SAMPLING_STEPS}) < {sample * SAMPLING_STEPS!r}")
     return f"case when {' and '.join(conditions)} then {value_sql(argument.value)} end"
 
 
