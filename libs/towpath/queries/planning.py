@@ -104,10 +104,9 @@ def shared_plan(
             QueryProgram(query.name, query.expression, query.when, query.every, by, query.options, columns)
         )
     used = asked.used
-    filtered = any(source.filters for source in used)
     return SharedPlan(
         Program(pane_micros(asked), tuple(programs)),
-        streams_sql(used, inputs) if filtered else None,
+        streams_sql(used, inputs),
         {name: select[name] for name in sorted(select)},
         tuple(sorted({key.column for program in programs for key in program.by})),
         arguments,
@@ -161,7 +160,8 @@ def _time_sql(asked: QuerySet, inputs: Mapping[str, Sequence[int]]) -> str:
     named = {_time_column(name): streams_sql(sources, inputs) for name, sources in by_field.items()}
     if len(named) == 1:
         return next(iter(named))
-    return "case " + " ".join(f"when {which} then {column}" for column, which in named.items()) + " end"
+    cases = [f"when {which or 'true'} then {column}" for column, which in named.items()]
+    return f"case {' '.join(cases)} end"
 
 
 def _time_column(name: str | None) -> str:

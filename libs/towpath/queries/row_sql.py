@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from towpath.queries.meaning import SITE, FieldFilter, Source
 from towpath.queries.tree import (
@@ -31,14 +32,18 @@ The same as `streams.sampling.STEPS`, which only engines can import.
 _BASE_32 = "0123456789bcdefghjkmnpqrstuvwxyz"
 
 
-def argument_sql(argument: Argument, where: str, sample: float | None) -> str:
-    """Return an argument's value; null for events that have none. `where` holds for events of its streams."""
-    conditions = [where]
+def argument_sql(argument: Argument, where: str | None, sample: float | None) -> str:
+    """Return an argument's value; null for events that have none.
+
+    `where` holds for events of its streams; None if all events are.
+    """
+    conditions = [] if where is None else [where]
     if argument.where is not None:
         conditions.append(condition_sql(argument.where))
     if sample is not None:
         conditions.append(f"pmod(xxhash64(serial), {SAMPLING_STEPS}) < {sample * SAMPLING_STEPS!r}")
-    return f"case when {' and '.join(conditions)} then {value_sql(argument.value)} end"
+    value = value_sql(argument.value)
+    return f"case when {' and '.join(conditions)} then {value} end" if conditions else value
 
 
 def weighted_sql(value: str, doubts: int, power: int, *, is_thinned: bool) -> str:
@@ -49,8 +54,14 @@ def weighted_sql(value: str, doubts: int, power: int, *, is_thinned: bool) -> st
     return product if power else f"case when {value} is not null then {product} end"
 
 
-def streams_sql(sources: Sequence[Source], inputs: Mapping[str, Sequence[int]]) -> str:
-    """Return which events belong to any of the streams. `inputs` has their positions in the job."""
+def streams_sql(sources: Sequence[Source], inputs: Mapping[str, Sequence[int]]) -> str | None:
+    """Return which events belong to any of the streams; None if all do.
+
+    `inputs` has the positions of each stream in the job.
+    """
+    whole = {position for source in sources if not source.filters for position in inputs[source.name]}
+    if whole and whole.issuperset(chain.from_iterable(inputs.values())):
+        return None
     return "(" + " or ".join(_stream_sql(source, inputs[source.name]) for source in sources) + ")"
 
 

@@ -18,7 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from towpath.atomic_write import write_atomically
 from towpath.contracts.job import Assignment, JobState, JobStatus
 from towpath.contracts.migration import Paused
+from towpath.contracts.site import Compilation
 from towpath.engine.batch_reports import REPORTS, serials, working_ms
+from towpath.engine.code_generation import CodeGeneration
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_plan import (
     bound_file,
@@ -87,6 +89,8 @@ class Query:
     """Makes the results of a micro-batch for operators whose plan does not."""
     _sample_sizes: SampleSizes | None = None
     """Learns from the results which shares of events suffice."""
+    _code: CodeGeneration | None = None
+    """Chooses between code and interpretation, where the engine interprets."""
     _passed_ms: int = 0
     """End of windows that was punctuated last, milliseconds since 1970."""
     _started: threading.Event = field(default_factory=threading.Event)
@@ -125,6 +129,7 @@ class Query:
         self.telemetry.begin(self._reported, self._begun)
         self._window = micro_batch_window(self.assignment)
         self._sample_sizes = sample_sizes_of(self.assignment)
+        self._code = CodeGeneration() if self.settings.spec.compilation is Compilation.QUICK else None
         self._started.clear()
         forget_pace(str(self.pause_file))
         spec = self.assignment.spec
@@ -155,12 +160,21 @@ class Query:
         results = encoder.results(table)
         execution = self._execution()
         seen = observed(execution)
+        self._prepare_next(execution, seen.counts.get(0, 0))
         self.sink(results, encoder.rejected(seen.rejected), batch, self._punctuation(encoder, execution))
         self.steps.take_in(seen, len(results))
         if self._sample_sizes is not None and table.num_rows:
             self._sample_sizes.take_in(windows_of_results(table))
             shares = json.dumps(self._sample_sizes.shares())
             write_atomically(shares_file(self.pause_file), shares, durable=False)
+
+    def _prepare_next(self, execution: Any, events: int) -> None:
+        """Spare work in the next micro-batch, after one with so many events."""
+        # Spark names each part of a plan after the place in the code that makes it, and searches the stack
+        # for that: a tenth of planning. It does not where a name is given, and `toArrow` takes it away.
+        self.session.sparkContext._jsc.setCallSite(self.assignment.spec.name)  # type: ignore[attr-defined]
+        if self._code is not None:
+            self._code.take_in(events, execution.sparkSession())
 
     def _execution(self) -> Any:
         """Return Spark's execution of the micro-batch under way, once its results are computed."""

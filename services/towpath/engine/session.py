@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource
 
 from towpath.contracts.site import Compilation, EngineSpec
 from towpath.engine.class_archive import archive_option
+from towpath.engine.code_generation import INTERPRETED
 from towpath.engine.masters import ROCKSDB, placed
 from towpath.engine.settings import EngineSettings
 from towpath.engines.spark.binder import is_cluster
@@ -58,16 +59,7 @@ TUNING = {
     "spark.sql.ui.retainedExecutions": "5",
 }
 
-CODE_GENERATION = {
-    # Spark writes the source text of generated code for every micro-batch, even if the compiled class is
-    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions may cost more in batches
-    # of tens of thousands of events.
-    Compilation.QUICK: {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    },
-    Compilation.THOROUGH: {},
-}
+CODE_GENERATION = {Compilation.QUICK: INTERPRETED, Compilation.THOROUGH: {}}
 """Spark settings for each effort of compilation. Spark generates code by default."""
 
 _TIERS = {Compilation.QUICK: 1, Compilation.THOROUGH: 4}

@@ -33,6 +33,10 @@ from towpath.streams.pages import last_serial, pages_after
 TOGETHER_S = 2.0
 """Seconds for the answers of one micro-batch to come."""
 
+TRIGGER_S = 1.0
+"""Between micro-batches of events. The default follows from the length of panes, and a day of them passes in
+seconds here."""
+
 READ_WITHIN_S = 180.0
 LOOK_EVERY_S = 0.5
 
@@ -156,7 +160,7 @@ async def running_text(
 
     Raises `TowpathError` if a command is refused or fails.
     """
-    found = compiled(Asked(name, CLOUD, text, filled or {}, SITES))
+    found = compiled(Asked(name, CLOUD, text, filled or {}, SITES, trigger_s=TRIGGER_S))
     topics = [found.asked.topic]
     async with subscriber(stage.mesh, CLOUD, topics, f"checker-{name}", answer_identity) as collector:
         await apply(stage.bus, found.pipeline)
