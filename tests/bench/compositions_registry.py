@@ -34,10 +34,10 @@ from towpath.mesh.binaries import redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.service_child import service_child
 from towpath.mesh.services.coordinator import COORDINATOR
 from towpath.mesh.state import MeshState
 from towpath.processes import Supervisor
-from towpath.supervisor.app import service_process
 
 USED_SITES = SITES[:2]
 JOBS_OF_A_PIPELINE = 100
@@ -109,7 +109,7 @@ async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Meas
     ]
     with temporary_home() as home:
         state = provision(home.create(), MeshSpec(sites=list(USED_SITES)))
-        coordinator = service_process(COORDINATOR, state, home)
+        coordinator = service_child(COORDINATOR, state, home)
         servers = [hub_server(state, home), redis_server(state, home)]
         servers += [site_server(state, site, home) for site in state.sites]
         async with Supervisor([*servers, coordinator], home.run):

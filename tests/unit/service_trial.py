@@ -14,6 +14,7 @@ from typing import Any
 
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import FaultSettings
+from towpath.contracts.storage import StorageSpec
 from towpath.lab.topology.compose import ComposeSettings, compose
 from towpath.lab.topology.secrets import ADDRESSES
 from towpath.mesh.home import Home
@@ -26,7 +27,11 @@ from towpath.mesh.views import service_view, site_view
 from towpath.supervisor.app import children
 
 SITE = "jfk"
-EVERYTHING = {"emulate_links": True, "faults": FaultSettings(enabled=True)}
+EVERYTHING = {
+    "emulate_links": True,
+    "faults": FaultSettings(enabled=True),
+    "storage": StorageSpec(enabled=True),
+}
 """Settings of a mesh in which all services run."""
 
 Check = Callable[[Service, Home], None]

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from towpath.bus import Bus
-from towpath.collector import federation as federation_module
-from towpath.collector.federation import SILENT_SITE_S, SITE_S, Federation
+from towpath.collector import site_questions
+from towpath.collector.federation import Federation
+from towpath.collector.site_questions import SILENT_SITE_S, SITE_S, SiteQuestions
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Sample, Series, SeriesList
 from towpath.contracts.site import SiteStatus
@@ -50,7 +51,7 @@ def store(tmp_path: Path) -> MetricStore:
 
 
 def federation(store: MetricStore, sites: Sites) -> Federation:
-    return Federation(cast("Bus", sites), store, lambda: sites.answers)
+    return Federation(SiteQuestions(cast("Bus", sites), lambda: sites.answers), store)
 
 
 async def refused(asked: Federation, **wrong: Any) -> TowpathError:
@@ -86,10 +87,11 @@ async def test_query_when_a_site_was_silent_for_long_then_is_waited_for_less(
     store: MetricStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sites = Sites({"lga": [], "jfk": []})
-    asked = federation(store, sites)
-    later = federation_module.time.monotonic() + 100
-    monkeypatch.setattr(federation_module.time, "monotonic", lambda: later)
-    await asked.hear(SiteStatus.model_validate({**SiteStatus.example, "site": "lga"}))
+    questions = SiteQuestions(cast("Bus", sites), lambda: sites.answers)
+    asked = Federation(questions, store)
+    later = site_questions.time.monotonic() + 100
+    monkeypatch.setattr(site_questions.time, "monotonic", lambda: later)
+    await questions.hear(SiteStatus.model_validate({**SiteStatus.example, "site": "lga"}))
     await asked.query(QueryMetrics())
     assert sites.deadlines == {"lga": SITE_S, "jfk": SILENT_SITE_S}
 

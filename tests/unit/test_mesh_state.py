@@ -32,7 +32,7 @@ def test_every_user_has_a_password_of_its_own_when_a_mesh_is_created() -> None:
     for access in state.sites.values():
         assert access.gateway is not None
         credentials += [access.device, access.gateway, access.leaf, access.redis, *access.logins.values()]
-    assert len({c.password for c in credentials}) == len(credentials) == 18
+    assert len({c.password for c in credentials}) == len(credentials) == 20
     assert all(len(c.password) == 48 for c in credentials)
 
 

@@ -41,6 +41,7 @@ def test_site_when_given_its_view_then_has_only_its_own_secrets(state: MeshState
         "jfk.gateway",
         "jfk.leaf",
         "jfk.operator",
+        "jfk.storage",
     }
     assert list(view.sites) == ["jfk"]
     assert MeshState.model_validate_json(view.to_text()) == view

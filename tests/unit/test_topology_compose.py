@@ -159,6 +159,7 @@ def test_secrets_when_made_then_no_container_has_those_of_another(mesh: MeshStat
         "jfk.gateway",
         "jfk.leaf",
         "jfk.operator",
+        "jfk.storage",
     }
     assert own["cloud"] == {
         "cloud",
@@ -168,6 +169,7 @@ def test_secrets_when_made_then_no_container_has_those_of_another(mesh: MeshStat
         "cloud.gateway",
         "cloud.leaf",
         "cloud.operator",
+        "cloud.storage",
     }
     assert own["coordinator"] == {"coordinator", "hub.coordinator"}
     assert own["redis"] == set()  # It knows digests.

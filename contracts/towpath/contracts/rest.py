@@ -12,6 +12,7 @@ from towpath.contracts.commands import OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.message import Command, Model
 from towpath.contracts.metrics import MAX_POINTS, Aggregation
+from towpath.contracts.storage import Wanted
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -153,6 +154,27 @@ class SeriesQuery(Model):
     """Meaning of a point where `step_s` is given."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
     """At most so many points, over all series; more are refused, not cut off."""
+
+
+class ValuesQuery(Model):
+    """`ValueSelection` as parameters of a query: lists are separated by commas."""
+
+    wanted: str = Field(default=Wanted.LATEST.value, pattern=f"^({'|'.join(Wanted)})$")
+    """Form of the answer."""
+    metrics: str = Field(default="*", max_length=_LONGEST_LIST, pattern=_LIST)
+    """Names of metrics, separated by commas; `*` stands for any characters."""
+    entities: str = Field(default="*", max_length=_LONGEST_LIST, pattern=_LIST)
+    """Entities, separated by commas; `*` stands for any characters: `node:*`."""
+    groups: str = Field(default="*", max_length=_LONGEST_LIST, pattern=_LIST)
+    """Groups, separated by commas."""
+    sites: str | None = Field(default=None, max_length=_LONGEST_LIST, pattern=_LIST)
+    """Only what is stored there, separated by commas. Left out: at all sites."""
+    since: str | None = Field(default=None, pattern=_MOMENT)
+    """Values from then on, RFC 3339. Left out: all that are kept."""
+    until: str | None = Field(default=None, pattern=_MOMENT)
+    """Values before then, RFC 3339. Left out: up to now."""
+    limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
+    """At most so many values, over all series; more are refused, not cut off."""
 
 
 @dataclass(frozen=True)

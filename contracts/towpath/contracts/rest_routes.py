@@ -46,11 +46,13 @@ from towpath.contracts.rest import (
     Health,
     Route,
     SeriesQuery,
+    ValuesQuery,
     fields_of,
 )
 from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.rest_query_routes import QUERIES
+from towpath.contracts.storage import QueryValues
 from towpath.contracts.traces import ListTraces, ShowTrace
 
 _DRY_RUN: Any = (
@@ -218,6 +220,7 @@ FAULTS = (
 MEASUREMENTS = (
     Route("GET", "/series", "queryMetrics", QueryMetrics, query=SeriesQuery),
     Route("GET", "/series/definitions", "describeMetrics", DescribeMetrics),
+    Route("GET", "/values", "queryValues", QueryValues, query=ValuesQuery),
     Route(
         "GET",
         "/metrics",

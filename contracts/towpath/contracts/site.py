@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from towpath.contracts.job import ContainerLimits, JobStatus
 from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unreserved
+from towpath.contracts.storage import StorageSpec
 
 
 class Durability(StrEnum):
@@ -97,9 +98,9 @@ class Compilation(StrEnum):
     """Effort that an engine puts into compiling its code."""
 
     QUICK = "quick"
-    """Only the first tier of Java's compiler, and no code that Spark generates: for small micro-batches."""
+    """Only the first tier of Java's compiler, and generated code only for micro-batches of 2,000 events."""
     THOROUGH = "thorough"
-    """Both tiers, and code that Spark generates for each query: for large micro-batches."""
+    """Both tiers, and generated code for all micro-batches."""
 
 
 class EngineSpec(Model):
@@ -259,6 +260,7 @@ class MeshSpec(Model):
     """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh
     that exists keeps what it has when this is left out."""
     faults: FaultSettings = FaultSettings()
+    storage: StorageSpec = StorageSpec()
 
     @field_validator("sites")
     @classmethod

@@ -135,6 +135,10 @@ class Home:
         """Return the directory of what a site's uplinks are to do, and have spent."""
         return self.site(site) / "uplinks"
 
+    def storage(self, site: str) -> Path:
+        """Return the directory of the values that a site stores."""
+        return self.site(site) / "storage"
+
     def site_artefacts(self, site: str) -> Path:
         """Return the directory of user code that a site fetched from the hub."""
         return self.site(site) / "artefacts"

@@ -6,18 +6,11 @@ time, and old rows are deleted as they were stored.
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 from pathlib import Path
 
-log = logging.getLogger(__name__)
-
-BUSY_S = 5.0
-"""Time to wait for another process's transaction, such as that of an agent that is being replaced."""
-
-JOURNAL_BYTES = 4 * 1024**2
-"""Size to which the write-ahead log shrinks after a checkpoint."""
+from towpath import sqlite_file
 
 CHUNK_ROWS = 20_000
 """Rows deleted in one transaction. It takes a tenth of a second, in which no one can write."""
@@ -43,39 +36,13 @@ deleted."""
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """Open the file for one writer and create missing tables. Put a damaged file aside.
-
-    Committed rows survive a kill of the process at any moment. Raises `sqlite3.OperationalError` when the
-    disk fails.
-    """
-    try:
-        return _connect(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        log.error("%s is damaged. New samples begin in a new file: %s", path, error)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        path.replace(path.with_name(f"{path.name}.damaged"))
-        return _connect(path)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
-        connection.executescript(_TABLES)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
+    """Open the file for one writer and create missing tables, see `sqlite_file.opened`."""
+    return sqlite_file.opened(path, _TABLES)
 
 
 def reading(path: Path) -> sqlite3.Connection:
     """Open a connection that sees everything as it was when it began to read."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=sqlite_file.BUSY_S)
     connection.isolation_level = None
     connection.execute("BEGIN")
     return connection
@@ -85,15 +52,6 @@ def samples_from(connection: sqlite3.Connection) -> float:
     """Return the moment from which on every sample is kept."""
     row = connection.execute("SELECT at FROM bounds WHERE name = 'samples'").fetchone()
     return row[0] if row else 0.0
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes in use. Free pages do not count: they are used before the file grows."""
-    pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * size
 
 
 def delete_before(connection: sqlite3.Connection, table: str, before: float) -> None:
@@ -110,7 +68,7 @@ def shrink(connection: sqlite3.Connection, max_bytes: int, before: float, recent
     """
     for end in (min(recent, before), before):
         for table in ("samples", "minutes"):
-            while used_bytes(connection) > max_bytes and _delete_oldest(connection, table, end):
+            while sqlite_file.used_bytes(connection) > max_bytes and _delete_oldest(connection, table, end):
                 pass
 
 

@@ -96,7 +96,7 @@ async def run(settings: AgentSettings) -> None:
     admits_devices = keeps_events(settings.site, settings.home)
     server = containment.server(settings.server(admits_devices))
     brokers = [server, *containment.brokers(settings.binder.create())]
-    supervisor = Supervisor(brokers, settings.home.run)
+    supervisor = Supervisor([*brokers, *settings.services], settings.home.run)
     try:
         supervisor.start()
         async with (

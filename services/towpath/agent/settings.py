@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from towpath.engines.binder import EngineBinder
 from towpath.engines.binders import engine_binder
 from towpath.mesh.home import Home
 from towpath.mesh.servers import site_server
+from towpath.mesh.service_child import service_child
+from towpath.mesh.service_table import SITE_SERVER, site_services
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.processes import ChildSpec
 
@@ -34,6 +36,8 @@ class AgentSettings:
     """Starts the engine, and reads its checkpoints."""
     engine_environment: Callable[[str], dict[str, str]]
     """Environment of an engine's process of this name, beside the usual."""
+    services: Sequence[ChildSpec]
+    """Processes that run all the time beside the engine."""
 
     @classmethod
     def of(cls, root: Path, site: str) -> AgentSettings:
@@ -52,4 +56,16 @@ class AgentSettings:
             binder=binder_of(state.site(site), home),
             engine=engine_binder(state.site(site).spec.engine),
             engine_environment=partial(state.process_environment, home, site),
+            services=_services(state, site, home),
         )
+
+
+def _services(state: MeshState, site: str, home: Home) -> list[ChildSpec]:
+    """Return the services of the site that its agent starts. Engines are started for jobs."""
+    started = (each for each in site_services() if each.started_by_agent and each.runs(state.spec))
+    after = (f"{site}-{SITE_SERVER}",)
+    return [
+        replace(service_child(each, state, home, site), after=after)
+        for each in started
+        if each.name != "engine"
+    ]

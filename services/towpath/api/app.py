@@ -89,6 +89,7 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
         "removeQueries": queries.remove,
         "followAnswers": AnswerRoutes(settings, bus, queries, stop).follow,
         "queryMetrics": metrics.query,
+        "queryValues": metrics.query_values,
         "scrapeMetrics": metrics.scrape,
         "followEvents": EventRoutes(settings, bus, stop).follow,
         "followMesh": LiveRoutes(settings, bus, stop).follow,

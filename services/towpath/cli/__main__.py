@@ -115,6 +115,11 @@ COMMANDS.add(
     "towpath.cli.metrics",
     metrics="Show measurements: the newest values, or with --last or --since their course.",
 )
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.values",
+    values="Show stored values of all sites: the newest, or with --last or --since those of a time.",
+)
 
 for extension in entry_points(group="towpath.commands"):
     extension.load()(COMMANDS)

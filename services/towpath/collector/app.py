@@ -13,12 +13,17 @@ from towpath.collector.own_samples import HubLinks, HubProcesses, OwnSamples
 from towpath.collector.results import Results
 from towpath.collector.rule_metrics import RuleMetrics
 from towpath.collector.settings import CollectorSettings
+from towpath.collector.site_questions import SILENT_AFTER_S, SiteQuestions
+from towpath.collector.site_records import SiteRecords
+from towpath.collector.stored_values import StoredValues
 from towpath.collector.traces import Traces
+from towpath.collector.value_copies import ValueCopies
 from towpath.contracts.live import ReadResults
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.contracts.site import SiteStatus
+from towpath.contracts.storage import QueryValues
 from towpath.mesh.link_probe import echo
 from towpath.mesh.service_process import at_hub
 from towpath.tasks import end
@@ -41,7 +46,10 @@ async def run(settings: CollectorSettings, stop: asyncio.Event) -> None:
 
 async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
     sites = sites_of(settings.home)
-    federation, own = Federation(bus, store, sites), OwnSamples(store)
+    questions, own = SiteQuestions(bus, sites), OwnSamples(store)
+    federation, storage = Federation(questions, store), settings.storage
+    records = await asyncio.to_thread(SiteRecords, settings.site_records, SILENT_AFTER_S)
+    copies = ValueCopies(bus, questions, records, storage, sites)
     working = [
         asyncio.create_task(work)
         for work in (
@@ -50,13 +58,16 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
             own.measure(HubLinks(bus, sites).measure, PROBE_INTERVAL_S),
             MigrationSamples(bus, own).follow(),
             export_metrics(federation.newest),
+            *([copies.keep()] if storage.enabled else []),
         )
     ]
     try:
-        await bus.subscribe(SiteStatus, federation.hear)
+        await bus.subscribe(SiteStatus, questions.hear)
+        await bus.subscribe(SiteStatus, records.hear)
         await bus.serve(Echo, echo, site=HUB_SCOPE)
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
+        await bus.serve(QueryValues, StoredValues(questions, settings.storage, records.copies_at).query)
         await Traces(bus, sites).serve()
         await bus.serve(ReadResults, Results(bus).read)
         log.info("collecting")

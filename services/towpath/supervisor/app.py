@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 from functools import partial
 
 from towpath.bus import Bus
@@ -13,10 +12,11 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, port_open, redis_server
-from towpath.mesh.service_table import Service, services
+from towpath.mesh.servers import hub_server, redis_server
+from towpath.mesh.service_child import service_child
+from towpath.mesh.service_table import services
 from towpath.mesh.state import MeshState
-from towpath.processes import ChildSpec, Supervisor, version_of
+from towpath.processes import ChildSpec, Supervisor
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -26,33 +26,11 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Return all processes, servers first. Writes the servers' configurations."""
     started = [s for s in services().values() if s.runs(state.spec) and not s.started_by_agent]
     programs = [
-        service_process(service, state, home, scope)
+        service_child(service, state, home, scope)
         for service in started
         for scope in (state.sites if service.one_per_site else (HUB_SCOPE,))
     ]
     return [hub_server(state, home), redis_server(state, home), *programs]
-
-
-def service_process(service: Service, state: MeshState, home: Home, scope: str = HUB_SCOPE) -> ChildSpec:
-    """Return a service as a process: this interpreter and home, and the mesh's hooks."""
-    name = service.process(scope)
-    site = ("--site", scope) if service.one_per_site else ()
-    environment = state.process_environment(home, scope, name)
-    read = [*service.settings(state, scope), *(["faults"] if environment else [])]
-
-    async def ready() -> bool:
-        return service.address is None or await port_open(*service.address(state))
-
-    return ChildSpec(
-        name=name,
-        command=(sys.executable, "-m", service.module, "--home", str(home.root), *site),
-        log=home.log(name),
-        environment={"PYTHONUNBUFFERED": "1", **environment},
-        ready=ready if service.address else None,
-        after=service.needs(state.spec),
-        stop_s=service.stop_s,
-        version=version_of("\n".join(read)) if read else "",
-    )
 
 
 async def run(home: Home) -> None:

@@ -35,6 +35,7 @@ from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS
+from towpath.contracts.storage import SITE_VALUE_COMMANDS, VALUE_COMMANDS
 from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS, TRACE_COMMANDS
 from towpath.contracts.uplink import SITE_UPLINK_COMMANDS, UPLINK_COMMANDS, UplinkSpec
@@ -50,6 +51,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *FAULT_COMMANDS,
     *METRIC_COMMANDS,
     *TRACE_COMMANDS,
+    *VALUE_COMMANDS,
     *RESULT_COMMANDS,
     *SITE_COMMANDS,
     *DEVICE_COMMANDS,
@@ -57,6 +59,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *ENGINE_COMMANDS,
     *RULE_COMMANDS,
     *SITE_METRIC_COMMANDS,
+    *SITE_VALUE_COMMANDS,
     *SITE_UPLINK_COMMANDS,
     *LOCAL_COMMANDS,
 )

@@ -41,6 +41,7 @@ from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
 from towpath.contracts.site_commands import SITE_COMMANDS
+from towpath.contracts.storage import SITE_VALUE_COMMANDS, VALUE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS, SpanKind
 from towpath.contracts.uplink import (
     SITE_UPLINK_COMMANDS,
@@ -136,9 +137,9 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             ),
             _messages("Commands for faults", "Served by the injector.", FAULT_COMMANDS),
             _messages(
-                "Commands for metrics, traces and results",
+                "Commands for metrics, stored values, traces and results",
                 "Served by the collector.",
-                (*METRIC_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
+                (*METRIC_COMMANDS, *VALUE_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
             ),
             _messages(
                 "Commands at a site",
@@ -157,7 +158,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages(
                 "Protocol commands between services",
                 "From the coordinator to the agents of the sites and to the monitor, from an agent to "
-                "its engine, and from injector and collector to agents. "
+                "its engine, from injector and collector to agents, and from the collector to storages. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
                 (
                     *SITE_COMMANDS,
@@ -166,6 +167,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *ENGINE_COMMANDS,
                     *RULE_COMMANDS,
                     *SITE_METRIC_COMMANDS,
+                    *SITE_VALUE_COMMANDS,
                     *SITE_UPLINK_COMMANDS,
                 ),
             ),

@@ -15,9 +15,10 @@ STOP_S = 8.0
 
 
 def settings(state: MeshState, site: str) -> list[str]:
-    """Return the site's settings, and where its server finds the hub and Redis."""
+    """Return the settings of the site and of its storage, and where its server finds the hub and Redis."""
     access = state.site(site)
-    return [access.model_dump_json(), repr(state.leaf_remote(access)), repr(state.redis_remote(access))]
+    remotes = [repr(state.leaf_remote(access)), repr(state.redis_remote(access))]
+    return [access.model_dump_json(), state.spec.storage.model_dump_json(), *remotes]
 
 
 AGENT = register(

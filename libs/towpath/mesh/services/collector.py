@@ -6,8 +6,16 @@ from __future__ import annotations
 from towpath.contracts.commands import ListJobs, ListOperations, ListSites, ShowOperation
 from towpath.contracts.message import HUB_SCOPE, ROOT
 from towpath.contracts.metrics import Metric
+from towpath.contracts.storage import SITE_VALUE_COMMANDS
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
 from towpath.mesh.service_table import Service, register
+from towpath.mesh.state import MeshState
+
+
+def settings(state: MeshState, _: str) -> list[str]:
+    """Return what sites store."""
+    return [state.spec.storage.model_dump_json()]
+
 
 COLLECTOR = register(
     Service(
@@ -17,6 +25,7 @@ COLLECTOR = register(
         rights=lambda _: Rights(
             publish=[
                 f"{ROOT}.command.*.read-metrics",
+                *(kind.wildcard() for kind in SITE_VALUE_COMMANDS),
                 f"{ROOT}.command.*.echo",
                 *(kind.subject for kind in (ListJobs, ListSites, ListOperations, ShowOperation)),
                 *own_calls([">"]),
@@ -31,6 +40,7 @@ COLLECTOR = register(
             ],
             answers=True,
         ),
+        settings=settings,
         commanded_by_clients=True,
         keeps_files=True,
     )

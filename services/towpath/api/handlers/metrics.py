@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 from pydantic import ValidationError
@@ -13,10 +13,13 @@ from towpath.api.reading import no_query, query_of
 from towpath.api.responses import answered
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics
-from towpath.contracts.rest import Route, SeriesQuery
+from towpath.contracts.rest import Route, SeriesQuery, ValuesQuery
+from towpath.contracts.storage import QueryValues
 from towpath.telemetry.exposition import CONTENT_TYPE, exposition
 
-LISTS = ("metrics", "entities", "sites")
+Asked = TypeVar("Asked", QueryMetrics, QueryValues)
+
+LISTS = ("metrics", "entities", "groups", "sites")
 """Parameters that may have several values."""
 
 
@@ -28,7 +31,12 @@ class MetricRoutes:
 
     async def query(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send the series that the query selects."""
-        return answered(await self._coordinator.ask(selected(query_of(request, SeriesQuery))))
+        return answered(await self._coordinator.ask(selected(query_of(request, SeriesQuery), QueryMetrics)))
+
+    async def query_values(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send the stored values that the query selects."""
+        asked = selected(query_of(request, ValuesQuery), QueryValues)
+        return answered(await self._coordinator.ask(asked))
 
     async def scrape(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send the newest value of each series as text."""
@@ -39,13 +47,13 @@ class MetricRoutes:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-def selected(query: SeriesQuery) -> QueryMetrics:
+def selected(query: SeriesQuery | ValuesQuery, command: type[Asked]) -> Asked:
     """Return the command of a query. Raises `TowpathError` (invalid)."""
     given: dict[str, Any] = query.model_dump(exclude_none=True)
     for name in LISTS:
         if name in given:
             given[name] = given[name].split(",")
     try:
-        return QueryMetrics.model_validate(given)
+        return command.model_validate(given)
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error

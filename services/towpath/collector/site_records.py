@@ -1,0 +1,123 @@
+"""Records of the sites of a mesh: when each was first heard, failed and came back, and where its copies are.
+
+They are on disk at the hub. For a collector that begins, the first heartbeat of a site is no restart: perhaps
+the whole mesh was down, as it was asked to be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from towpath.atomic_write import write_atomically
+from towpath.contracts.message import Model
+from towpath.contracts.site import SiteStatus
+from towpath.placement.data.node_history import NodeHistory
+from towpath.placement.data.replication import Node
+
+KEPT_EVENTS = 100
+"""Failures and restarts of a site that are remembered, each."""
+
+
+class SiteRecord(Model):
+    """One site. Times are Unix seconds."""
+
+    start_s: float
+    failures_s: list[float] = []
+    restarts_s: list[float] = []
+    copies_at: list[str] = []
+    """Sites that have a copy of its values."""
+    chosen_at_s: float | None = None
+    """When a copy of its values was made last."""
+    unstable_at_s: float | None = None
+    """When it was found unstable last."""
+
+
+_RECORDS: TypeAdapter[dict[str, SiteRecord]] = TypeAdapter(dict[str, SiteRecord])
+
+
+class SiteRecords:
+    """Notes which sites fail and come back."""
+
+    def __init__(self, path: Path, silent_after_s: float, clock: Callable[[], float] = time.time) -> None:
+        """Read the file. A site has failed when it was not heard for `silent_after_s`."""
+        self._path = path
+        self._silent_after_s = silent_after_s
+        self._clock = clock
+        self.by_site: dict[str, SiteRecord] = {}
+        with suppress(FileNotFoundError):
+            self.by_site = _RECORDS.validate_json(path.read_bytes())
+        self._heard: dict[str, float] = {}
+        """Site → its last heartbeat; those that are up."""
+        self._failed: set[str] = set()
+        self.is_changed = False
+        """True if the file does not have all of it."""
+
+    async def hear(self, heartbeat: SiteStatus) -> None:
+        """Note that a site is there."""
+        site, now = heartbeat.site, self._clock()
+        self._heard[site] = now
+        if site not in self.by_site:
+            self.by_site[site] = SiteRecord(start_s=now)
+            self.is_changed = True
+        elif site in self._failed:
+            self._failed.remove(site)
+            record = self.by_site[site]
+            self._change(site, restarts_s=[*record.restarts_s, now][-KEPT_EVENTS:])
+
+    def look(self, sites: Iterable[str]) -> None:
+        """Note which sites have become silent. Forget those that the mesh does not have any more."""
+        for gone in self.by_site.keys() - {*sites}:
+            del self.by_site[gone]
+            self._heard.pop(gone, None)
+        for site, heard in [*self._heard.items()]:
+            if self._clock() - heard >= self._silent_after_s:
+                del self._heard[site]
+                self._failed.add(site)
+                record = self.by_site[site]
+                self._change(site, failures_s=[*record.failures_s, self._clock()][-KEPT_EVENTS:])
+
+    def nodes(self) -> list[Node]:
+        """Return the sites that are up, as the rules of replication see them."""
+        return [
+            Node(
+                name,
+                NodeHistory(record.start_s, tuple(record.failures_s), tuple(record.restarts_s)),
+                copies_at=frozenset(record.copies_at),
+                chosen_at_s=record.chosen_at_s,
+                unstable_at_s=record.unstable_at_s,
+            )
+            for name, record in sorted(self.by_site.items())
+            if name in self._heard
+        ]
+
+    def unstable(self, site: str) -> None:
+        """Note that a site was found unstable."""
+        self._change(site, unstable_at_s=self._clock())
+
+    def copied(self, owner: str, destination: str) -> None:
+        """Note a copy."""
+        copies = [*self.by_site[owner].copies_at, destination]
+        self._change(owner, copies_at=copies, chosen_at_s=self._clock())
+
+    def dropped(self, owner: str, destination: str) -> None:
+        """Note that there is a copy no longer."""
+        self._change(owner, copies_at=[at for at in self.by_site[owner].copies_at if at != destination])
+
+    def copies_at(self, owner: str) -> list[str]:
+        """Return the sites with a copy of a site's values: those that are up, then the others."""
+        record = self.by_site.get(owner)
+        return [] if record is None else sorted(record.copies_at, key=lambda at: at not in self._heard)
+
+    def save(self) -> None:
+        """Write the file. Blocks."""
+        self.is_changed = False
+        write_atomically(self._path, _RECORDS.dump_json(self.by_site), mode=0o600)
+
+    def _change(self, site: str, **values: object) -> None:
+        self.by_site[site] = self.by_site[site].model_copy(update=values)
+        self.is_changed = True

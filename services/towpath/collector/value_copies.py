@@ -1,0 +1,113 @@
+"""Let stable sites keep copies of the values of sites that fail often, by the rules of `placement.data`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.collector.site_questions import SiteQuestions
+from towpath.collector.site_records import SiteRecords
+from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy
+from towpath.placement.data.node_history import DAY_S
+from towpath.placement.data.replication import (
+    ReplicationRules,
+    ended_replications,
+    is_unstable,
+    replications,
+)
+from towpath.stored_values.value_streams import value_streams
+from towpath.streams.stream_view import stream_views
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks which sites are silent."""
+
+TELL_S = 15.0
+"""Between two messages to those that have copies: an owner may have new streams by then."""
+
+
+class ValueCopies:
+    """Decides who has copies, and tells them."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        questions: SiteQuestions,
+        records: SiteRecords,
+        spec: StorageSpec,
+        sites: Callable[[], Iterable[str]],
+    ) -> None:
+        """`sites` blocks."""
+        self._bus = bus
+        self._questions = questions
+        self._records = records
+        self._spec = spec
+        self._sites = sites
+        self._rules = ReplicationRules(
+            unstable_from_per_s=spec.unstable_from_per_day / DAY_S,
+            # No site is chosen twice in a round, and the next round may choose it.
+            recently_s=min(ReplicationRules.recently_s, spec.copies_every_s),
+        )
+        self._streams: dict[str, ValueCopy] = {}
+        """Owner → its streams, as they were when it answered last."""
+
+    async def keep(self) -> None:
+        """Look, decide and tell, until cancelled. Failures do not end it."""
+        decide_at = time.monotonic() + self._spec.copies_every_s
+        tell_at = time.monotonic() + TELL_S
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                self._records.look(await asyncio.to_thread(lambda: [*self._sites()]))
+                if time.monotonic() >= decide_at:
+                    decide_at = time.monotonic() + self._spec.copies_every_s
+                    tell_at = time.monotonic()
+                    self._decide()
+                if self._records.is_changed:
+                    await asyncio.to_thread(self._records.save)
+                if time.monotonic() >= tell_at:
+                    tell_at = time.monotonic() + TELL_S
+                    await self._tell()
+            except OSError as error:
+                log.warning("copies of values wait: %s", error)
+
+    def _decide(self) -> None:
+        now, nodes = time.time(), self._records.nodes()
+        for node in nodes:
+            if is_unstable(node, now, self._rules):
+                self._records.unstable(node.name)
+        for ended in [*ended_replications(nodes, now, self._rules)]:
+            log.info("%s keeps no copy of %s any more: %s", ended.destination, ended.owner, ended.reason)
+            self._records.dropped(ended.owner, ended.destination)
+        for begun in replications(self._records.nodes(), now, self._rules):
+            log.info("%s fails often; %s keeps a copy of its values", begun.owner, begun.destination)
+            self._records.copied(begun.owner, begun.destination)
+
+    async def _tell(self) -> None:
+        """Tell each site which copies to keep."""
+        wanted: defaultdict[str, list[ValueCopy]] = defaultdict(list)
+        for owner, record in sorted(self._records.by_site.items()):
+            if record.copies_at and (copy := await self._copy_of(owner)) is not None:
+                for destination in record.copies_at:
+                    wanted[destination].append(copy)
+        up = [node.name for node in self._records.nodes()]
+        await asyncio.gather(
+            *(self._questions.ask(site, KeepCopies(site=site, copies=wanted[site])) for site in up)
+        )
+
+    async def _copy_of(self, owner: str) -> ValueCopy | None:
+        """Return what to copy of a site; None if its streams were never seen."""
+        try:
+            views = await stream_views(self._bus.connection, owner)
+        except (TimeoutError, NatsError):
+            return self._streams.get(owner)
+        streams = value_streams(views, self._spec.results)
+        self._streams[owner] = ValueCopy(owner=owner, streams=streams)
+        return self._streams[owner]

@@ -1,0 +1,94 @@
+"""Copies of the values of other sites. They answer for a site that does not answer itself.
+
+The list of copies is on disk. So a storage that restarts goes on copying, also while there is no collector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+from nats.aio.client import Client
+from pydantic import TypeAdapter, ValidationError
+
+from towpath.atomic_write import write_atomically
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.storage import CopiesKept, KeepCopies, StorageSpec, ValueCopy
+from towpath.storage.intake import Intake
+from towpath.stored_values.value_store import ValueStore
+from towpath.tasks import to_the_end
+
+log = logging.getLogger(__name__)
+
+_LIST: TypeAdapter[list[ValueCopy]] = TypeAdapter(list[ValueCopy])
+
+
+class Copies:
+    """Keeps a store for each site that is copied."""
+
+    def __init__(self, connection: Client, directory: Path, spec: StorageSpec) -> None:
+        self._connection = connection
+        self._directory = directory
+        self._spec = spec
+        self._stores: dict[str, ValueStore] = {}
+        self._intakes: dict[str, Intake] = {}
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Go on with the copies of before."""
+        try:
+            known = _LIST.validate_json(await asyncio.to_thread(self._list.read_bytes))
+        except FileNotFoundError:
+            return
+        except ValidationError as error:
+            log.error("the list of copies cannot be read; the collector sends it again: %s", error)
+            return
+        async with self._changing:
+            await self._become(known)
+
+    async def keep(self, command: KeepCopies) -> CopiesKept:
+        """Keep these copies, and delete others."""
+        async with self._changing:
+            content = _LIST.dump_json(command.copies)
+            await asyncio.to_thread(write_atomically, self._list, content, mode=0o600, durable=False)
+            await self._become(command.copies)
+            return CopiesKept(owners=sorted(self._stores))
+
+    def store(self, owner: str) -> ValueStore:
+        """Return the copy of a site's values. Raises `TowpathError` if there is none."""
+        if owner not in self._stores:
+            raise TowpathError.unknown("site", owner, sorted(self._stores), field="of")
+        return self._stores[owner]
+
+    async def close(self) -> None:
+        """Stop copying, and close all stores."""
+        async with self._changing:
+            for owner in [*self._stores]:
+                await self._close(owner)
+
+    async def _become(self, copies: list[ValueCopy]) -> None:
+        wanted = {copy.owner: copy for copy in copies}
+        for owner in self._stores.keys() - wanted.keys():
+            await self._close(owner)
+            await asyncio.to_thread(self._delete, owner)
+        for owner, copy in wanted.items():
+            if owner not in self._stores:
+                path = self._directory / f"{owner}.db"
+                self._stores[owner] = await asyncio.to_thread(ValueStore, owner, path, self._spec)
+                self._intakes[owner] = Intake(self._connection, owner, self._stores[owner])
+            await self._intakes[owner].follow(copy.streams)
+
+    async def _close(self, owner: str) -> None:
+        await self._intakes.pop(owner).stop()
+        await to_the_end(asyncio.to_thread(self._stores.pop(owner).close))
+
+    def _delete(self, owner: str) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                (self._directory / f"{owner}.db{suffix}").unlink()
+
+    @property
+    def _list(self) -> Path:
+        return self._directory / "copies.json"

@@ -1,0 +1,98 @@
+"""Take values out of a site's streams: of its metrics, of applications, and of results that are wanted.
+
+How far a stream was read is stored with the values, in one transaction. So a restart goes on where it was,
+and what is read twice replaces itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from towpath.contracts.data_plane import STORED_AT_HEADER
+from towpath.contracts.storage import CopiedStream
+from towpath.stored_values.value_store import ValueStore
+from towpath.stored_values.value_streams import Reads, reader_of, value_streams
+from towpath.streams.follower import Follower, StreamGoneError
+from towpath.streams.pages import StoredMessage
+from towpath.streams.stream_view import stream_views
+from towpath.tasks import end, to_the_end
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""Pause of a stream that has nothing new. A value is there that much later at most."""
+
+STREAMS_S = 5.0
+"""Between two looks for streams that are new, or gone, and before another try after a failure."""
+
+
+class Intake:
+    """Follows streams of one site, each in a task of its own, into one store."""
+
+    def __init__(self, connection: Client, site: str, store: ValueStore) -> None:
+        self._connection = connection
+        self._site = site
+        self._store = store
+        self._following: dict[str, asyncio.Task[None]] = {}
+
+    async def follow(self, streams: Iterable[CopiedStream]) -> None:
+        """Follow exactly these streams from now on."""
+        wanted = {f"{stream.name} {stream.created}": stream for stream in streams}
+        await end([self._following.pop(name) for name in self._following.keys() - wanted.keys()])
+        for name in wanted.keys() - self._following.keys():
+            self._following[name] = asyncio.create_task(self._follow(name, wanted[name]))
+
+    async def stop(self) -> None:
+        """Follow none."""
+        await self.follow([])
+
+    async def _follow(self, name: str, stream: CopiedStream) -> None:
+        """Take in the values of one stream, until it is gone."""
+        reads, follower = reader_of(stream), None
+        while True:
+            try:
+                if follower is None:
+                    after = await asyncio.to_thread(self._store.progress, name)
+                    follower = Follower(self._connection, self._site, stream.name, after=after)
+                messages = await follower.read()
+                if messages:
+                    # The thread goes on when its task is cancelled, and must not find the store closed.
+                    await to_the_end(asyncio.to_thread(self._take, name, messages, reads))
+            except StreamGoneError:
+                return
+            except (TimeoutError, NatsError, sqlite3.Error) as error:
+                log.warning(
+                    "values of %s at %s wait: %s: %s", stream.name, self._site, type(error).__name__, error
+                )
+                follower = None  # It begins again behind what is stored.
+                await asyncio.sleep(STREAMS_S)
+            else:
+                await asyncio.sleep(LOOK_S if follower.at_end else 0)
+
+    def _take(self, name: str, messages: Sequence[StoredMessage], reads: Reads) -> None:
+        values = [value for each in messages for value in reads(each.body, _stored_at(each))]
+        self._store.add(values, {name: messages[-1].serial})
+
+
+async def keep_own(connection: Client, site: str, results: Sequence[str], intake: Intake) -> None:
+    """Let an intake follow the present streams of its site, until cancelled. Failures do not end it."""
+    try:
+        while True:
+            try:
+                await intake.follow(value_streams(await stream_views(connection, site), results))
+            except (TimeoutError, NatsError) as error:
+                log.warning("the streams of %s are not known: %s", site, error)
+            await asyncio.sleep(STREAMS_S)
+    finally:
+        await intake.stop()
+
+
+def _stored_at(message: StoredMessage) -> float:
+    return datetime.fromisoformat(message.headers[STORED_AT_HEADER]).timestamp()

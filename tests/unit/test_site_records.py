@@ -1,0 +1,76 @@
+"""Records of sites: who failed, who came back, and what stays over a restart of the collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from towpath.collector.site_records import SiteRecords
+from towpath.contracts.site import SiteStatus
+
+SILENT_S = 5.0
+
+
+class Mesh:
+    """Sites that are heard every second, and a clock."""
+
+    def __init__(self, path: Path) -> None:
+        self.now = 1_000.0
+        self.path = path
+        self.records = self.again()
+
+    def again(self) -> SiteRecords:
+        """Return the records of a collector that begins."""
+        return SiteRecords(self.path, SILENT_S, lambda: self.now)
+
+    async def hear(self, *sites: str, seconds: int = 1) -> None:
+        """Let time pass while these sites are heard."""
+        for _ in range(seconds):
+            self.now += 1
+            for site in sites:
+                await self.records.hear(SiteStatus.model_validate({**SiteStatus.example, "site": site}))
+            self.records.look(["jfk", "lga"])
+
+    def history(self, site: str) -> tuple[Any, Any, Any]:
+        """Return when a site began, failed and came back."""
+        record = self.records.by_site[site]
+        return record.start_s, record.failures_s, record.restarts_s
+
+
+async def test_site_when_it_is_silent_and_heard_again_then_has_failed_once_and_come_back(
+    tmp_path: Path,
+) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+
+    await mesh.hear("jfk", "lga", seconds=2)
+    await mesh.hear("lga", seconds=10)
+    down = [node.name for node in mesh.records.nodes()]
+    await mesh.hear("jfk", "lga", seconds=2)
+
+    assert mesh.history("jfk") == (1_001.0, [1_007.0], [1_013.0])
+    assert mesh.history("lga") == (1_001.0, [], [])
+    assert (down, [node.name for node in mesh.records.nodes()]) == (["lga"], ["jfk", "lga"])
+
+
+async def test_records_when_the_collector_begins_again_then_stay_and_no_site_has_failed(
+    tmp_path: Path,
+) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "lga")
+    mesh.records.copied("jfk", "lga")
+    mesh.records.save()
+    mesh.now += 1_000
+
+    mesh.records = mesh.again()
+    await mesh.hear("lga", seconds=10)
+
+    assert mesh.history("lga") == (1_001.0, [], [])
+    assert mesh.records.copies_at("jfk") == ["lga"]
+    assert [node.name for node in mesh.records.nodes()] == ["lga"]
+
+
+async def test_site_when_the_mesh_has_it_no_longer_then_is_forgotten(tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "ewr")
+
+    assert set(mesh.records.by_site) == {"jfk"}
