@@ -25,6 +25,7 @@ import commands
 import compare
 import cost
 import crowd
+import data_placement
 import demonstration
 import edge
 import emulated_link
@@ -54,6 +55,7 @@ BENCHMARKS = {
         plans,
         plan_clusters,
         queries,
+        data_placement,
         observation,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )

@@ -19,7 +19,7 @@ class CollectorSettings(HubSettings):
     service = "collector"
 
     storage: StorageSpec
-    """What sites store of values."""
+    """Settings of the values that sites store."""
 
     @classmethod
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
