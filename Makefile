@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -68,6 +68,9 @@ bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of 
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans --only plan-clusters $(SCALE)
+
+bench-placement: setup ## Simulate data placement and job placement beside what RAINBOW reports (SCALE=--quick).
+	@$(PYTHON) tests/bench/run.py --only data-placement --only job-placement $(SCALE)
 
 bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)

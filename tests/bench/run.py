@@ -32,6 +32,7 @@ import emulated_link
 import flow
 import general
 import ingest
+import job_placement
 import judging
 import jvm
 import observation
@@ -57,6 +58,7 @@ BENCHMARKS = {
         queries,
         data_placement,
         observation,
+        job_placement,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )
 }

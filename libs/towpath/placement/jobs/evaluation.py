@@ -1,0 +1,194 @@
+"""Figures of a placement: latency, power, bytes over links, checked data, and what is short.
+
+All formulas are here, for one placement and readable. `scores.py` computes the same for many at once.
+
+- Latency (critical path, RAINBOW D4.2 and EQUALITY, Information Systems 105, 2022): the slowest path from a
+  source to a job that no other job reads; a step is the transfer of one batch, `MeshView.transfer_s`.
+  Execution is neglected, as there: a placement counts only if each site has the cores it needs. EQUALITY's
+  link penalty α·n is α for each step between two sites, because n, the sites that receive one site's share
+  of a job, is 1 when jobs run whole.
+- Power: each site is on, and adds (active − idle) times its utilisation; joules per byte sent, if known.
+- Bytes: a site that has several readers of one stream receives it once, as mirrors do.
+- Checked data (EQUALITY): jobs that read a source check its data with what jobs leave of cores and memory.
+  The checks of one site look at the same share of their data. The result is the mean over sources.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from towpath.placement.jobs.view import Job, MeshView, Pair, Placement, Site
+
+TOLERANCE = 1e-9
+"""Sums of the same numbers in another order differ by less."""
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """A reason why a placement cannot run."""
+
+    lacking: str
+    """`cores`, `memory`, `bandwidth`, `link` or `permission`."""
+    where: str
+    """A site, or a pair of sites."""
+    jobs: tuple[str, ...]
+    """Jobs that need it together."""
+    needed: float
+    available: float
+
+    def __str__(self) -> str:
+        jobs = ", ".join(self.jobs)
+        match self.lacking:
+            case "permission":
+                return f"{self.where} is not among the sites that may run {jobs}"
+            case "link":
+                return f"there is no link {self.where}, which {jobs} needs"
+        unit = {"cores": "cores", "memory": "MB", "bandwidth": "bytes/s"}[self.lacking]
+        return f"{self.where} has {self.available:g} {unit}, and {jobs} needs {self.needed:g}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of a placement. They hold only if it is feasible."""
+
+    latency_s: float
+    """Of the slowest path."""
+    mean_latency_s: float
+    """Over all jobs that no other job reads, of the slowest path to each."""
+    critical_path: tuple[str, ...]
+    """The slowest path: a source, then jobs."""
+    power_w: float
+    """Of all sites, and of sending."""
+    added_w: float
+    """The part of `power_w` above idle."""
+    checked_share: float
+    """Share of the sources' data that is checked."""
+    cores: Mapping[str, float]
+    """Site → cores that its jobs need, without checks."""
+    link_bytes_per_s: Mapping[Pair, float]
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def feasible(self) -> bool:
+        """True if nothing is short."""
+        return not self.shortages
+
+
+def evaluate(view: MeshView, placement: Placement) -> Evaluation:
+    """Return the figures of a placement. Raise `KeyError` if a job has no site, or an unknown one."""
+    at: dict[str, list[Job]] = {site.name: [] for site in view.sites}
+    for job in view.jobs:
+        at[placement[job.name]].append(job)
+    arrivals, before = _arrivals(view, placement)
+    read = {name for job in view.jobs for name in job.inputs}
+    ends = {job.name: arrivals[job.name] for job in view.order if job.name not in read}
+    last = max(ends, key=ends.__getitem__, default=None)
+    sent = link_bytes(view, placement)
+    shares = {site.name: _share_checked(view, site, at[site.name]) for site in view.sites}
+    busy = sum(_added_w(view, site, at[site.name], shares[site.name]) for site in view.sites)
+    added_w = busy + view.joules_per_byte * sum(sent.values())
+    return Evaluation(
+        latency_s=max(ends.values(), default=0.0),
+        mean_latency_s=sum(ends.values()) / len(ends) if ends else 0.0,
+        critical_path=() if last is None else _path(last, before),
+        power_w=added_w + sum(site.idle_w for site in view.sites),
+        added_w=added_w,
+        checked_share=_checked_share(view, placement, shares),
+        cores={site: sum(map(view.cores_of, jobs)) for site, jobs in at.items()},
+        link_bytes_per_s=sent,
+        shortages=(*_short_sites(view, at), *_short_links(view, placement, sent)),
+    )
+
+
+def link_bytes(view: MeshView, placement: Placement) -> dict[Pair, float]:
+    """Return the bytes/s over each link that is used."""
+    places = {**placement, **{source.name: source.site for source in view.sources}}
+    copies = {(name, places[name], placement[job.name]) for job in view.order for name in job.inputs}
+    sent: defaultdict[Pair, float] = defaultdict(float)
+    for name, origin, target in sorted(copies):
+        if origin != target:
+            sent[origin, target] += view.bytes_out[name]
+    return dict(sent)
+
+
+def _arrivals(view: MeshView, placement: Placement) -> tuple[dict[str, float], dict[str, str]]:
+    """Return when a batch has arrived at each job, and the input that came last."""
+    places = {**placement, **{source.name: source.site for source in view.sources}}
+    arrivals = {source.name: 0.0 for source in view.sources}
+    before: dict[str, str] = {}
+    for job in view.order:
+        times = {
+            name: arrivals[name] + view.transfer_s(name, places[name], placement[job.name])
+            for name in job.inputs
+        }
+        arrivals[job.name] = max(times.values(), default=0.0)
+        if times:
+            before[job.name] = max(times, key=times.__getitem__)
+    return arrivals, before
+
+
+def _path(last: str, before: Mapping[str, str]) -> tuple[str, ...]:
+    path = [last]
+    while path[-1] in before:
+        path.append(before[path[-1]])
+    return tuple(reversed(path))
+
+
+def _share_checked(view: MeshView, site: Site, jobs: list[Job]) -> float:
+    """Return the share of their data at which the checks of a site can look."""
+    checking = [job for job in jobs if job.check_cpu_s_per_event is not None]
+    free = site.cores - sum(map(view.cores_of, jobs))
+    free_mb = site.memory_mb - sum(job.memory_mb for job in jobs)
+    needs = (
+        (free, sum(map(view.check_cores_of, checking))),
+        (free_mb, sum(job.check_memory_mb for job in checking)),
+    )
+    return min(1.0, *(max(0.0, left) / needed if needed else 1.0 for left, needed in needs))
+
+
+def _added_w(view: MeshView, site: Site, jobs: list[Job], share: float) -> float:
+    cores = sum(map(view.cores_of, jobs)) + share * sum(map(view.check_cores_of, jobs))
+    return site.w_per_core * min(cores, site.cores)
+
+
+def _checked_share(view: MeshView, placement: Placement, shares: Mapping[str, float]) -> float:
+    """Return the mean over sources of the largest share that one of their readers checks."""
+    best = {source.name: 0.0 for source in view.sources}
+    for job in view.jobs:
+        for name in job.inputs if job.check_cpu_s_per_event is not None else ():
+            if name in best:
+                best[name] = max(best[name], shares[placement[job.name]])
+    return sum(best.values()) / len(best) if best else 0.0
+
+
+def _short_sites(view: MeshView, at: Mapping[str, list[Job]]) -> Iterator[Shortage]:
+    for site in view.sites:
+        jobs = at[site.name]
+        names = tuple(job.name for job in jobs)
+        for lacking, needed, available in (
+            ("cores", sum(map(view.cores_of, jobs)), site.cores),
+            ("memory", sum(job.memory_mb for job in jobs), site.memory_mb),
+        ):
+            if needed > available + TOLERANCE:
+                yield Shortage(lacking, site.name, names, needed, available)
+        for job in jobs:
+            if not job.may_run_at(site.name):
+                yield Shortage("permission", site.name, (job.name,), 1, 0)
+
+
+def _short_links(view: MeshView, placement: Placement, sent: Mapping[Pair, float]) -> Iterator[Shortage]:
+    places = {**placement, **{source.name: source.site for source in view.sources}}
+    for (origin, target), needed in sent.items():
+        link = view.link.get((origin, target))
+        available = 0.0 if link is None else link.bytes_per_s
+        if link is not None and needed <= available * (1 + TOLERANCE):
+            continue
+        readers = tuple(
+            job.name
+            for job in view.order
+            if places[job.name] == target and any(places[name] == origin for name in job.inputs)
+        )
+        lacking = "link" if link is None else "bandwidth"
+        yield Shortage(lacking, f"{origin} → {target}", readers, needed, available)

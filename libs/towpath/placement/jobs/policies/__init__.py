@@ -1,0 +1,1 @@
+"""Policies that choose a site for each job: a file for each. `registry.py` names them."""
