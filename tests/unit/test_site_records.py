@@ -21,7 +21,7 @@ class Mesh:
 
     def again(self) -> SiteRecords:
         """Return the records of a collector that begins."""
-        return SiteRecords(self.path, SILENT_S, lambda: self.now)
+        return SiteRecords(self.path, SILENT_S, lambda: self.now, lambda: self.now)
 
     async def hear(self, *sites: str, seconds: int = 1) -> None:
         """Let time pass while these sites are heard."""
@@ -74,3 +74,13 @@ async def test_site_when_the_mesh_has_it_no_longer_then_is_forgotten(tmp_path: P
     await mesh.hear("jfk", "ewr")
 
     assert set(mesh.records.by_site) == {"jfk"}
+
+
+async def test_sites_when_the_collector_was_held_up_then_have_not_failed(tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "lga")
+
+    mesh.now += 60
+    mesh.records.look(["jfk", "lga"])
+
+    assert (mesh.history("jfk")[1], mesh.history("lga")[1]) == ([], [])

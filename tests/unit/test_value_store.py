@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,6 +169,20 @@ def test_range_when_it_has_more_values_than_the_limit_then_is_refused(store: Val
 
     assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.INVALID, "limit")
     assert len(read(store, Wanted.RANGE, limit=5).series[0].points) == 5
+
+
+def test_values_when_the_disk_refuses_them_then_the_newest_are_there_and_nothing_is_half_written(
+    store: ValueStore,
+) -> None:
+    store.add([value(0, 1.0)], {"METRICS": 1})
+    store._disk._connection.execute("PRAGMA query_only = true")
+
+    with pytest.raises(sqlite3.Error):
+        store.add([value(1, 2.0), value(1, 3.0, "new")], {"METRICS": 2})
+
+    assert points(read(store)) == {("node:jfk", "cpu"): [(1.0, 2.0)], ("node:jfk", "new"): [(1.0, 3.0)]}
+    assert points(read(store, Wanted.RANGE)) == {("node:jfk", "cpu"): [(0.0, 1.0)]}
+    assert store.progress("METRICS") == 1
 
 
 def test_list_when_asked_for_then_has_no_values(store: ValueStore) -> None:

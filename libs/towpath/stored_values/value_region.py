@@ -97,7 +97,7 @@ class Region:
         """Return up to `limit` values of a time, half open, the oldest first."""
         return self._connection.execute(
             "SELECT at, value FROM history WHERE series = ? AND at >= ? AND at < ? ORDER BY at LIMIT ?",
-            (self.series[name], begin, end, limit),
+            (self.series.get(name), begin, end, limit),
         ).fetchall()
 
     def summary(self, name: Name, begin: float, end: float) -> tuple[int, float, float, float] | None:
@@ -105,7 +105,7 @@ class Region:
         found = self._connection.execute(
             "SELECT count(*), sum(value), min(value), max(value) FROM history "
             "WHERE series = ? AND at >= ? AND at < ?",
-            (self.series[name], begin, end),
+            (self.series.get(name), begin, end),
         ).fetchone()
         return found if found[0] else None
 

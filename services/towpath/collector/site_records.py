@@ -43,11 +43,22 @@ _RECORDS: TypeAdapter[dict[str, SiteRecord]] = TypeAdapter(dict[str, SiteRecord]
 class SiteRecords:
     """Notes which sites fail and come back."""
 
-    def __init__(self, path: Path, silent_after_s: float, clock: Callable[[], float] = time.time) -> None:
-        """Read the file. A site has failed when it was not heard for `silent_after_s`."""
+    def __init__(
+        self,
+        path: Path,
+        silent_after_s: float,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read the file. A site has failed when it was not heard for `silent_after_s`.
+
+        Records have the time of `clock`, and silence is measured by `monotonic`.
+        """
         self._path = path
         self._silent_after_s = silent_after_s
         self._clock = clock
+        self._monotonic = monotonic
+        self._looked = monotonic()
         self.by_site: dict[str, SiteRecord] = {}
         with suppress(FileNotFoundError):
             self.by_site = _RECORDS.validate_json(path.read_bytes())
@@ -59,27 +70,34 @@ class SiteRecords:
 
     async def hear(self, heartbeat: SiteStatus) -> None:
         """Note that a site is there."""
-        site, now = heartbeat.site, self._clock()
-        self._heard[site] = now
+        site = heartbeat.site
+        self._heard[site] = self._monotonic()
         if site not in self.by_site:
-            self.by_site[site] = SiteRecord(start_s=now)
+            self.by_site[site] = SiteRecord(start_s=self._clock())
             self.is_changed = True
         elif site in self._failed:
             self._failed.remove(site)
-            record = self.by_site[site]
-            self._change(site, restarts_s=[*record.restarts_s, now][-KEPT_EVENTS:])
+            restarts = [*self.by_site[site].restarts_s, self._clock()]
+            self._change(site, restarts_s=restarts[-KEPT_EVENTS:])
 
     def look(self, sites: Iterable[str]) -> None:
-        """Note which sites have become silent. Forget those that the mesh does not have any more."""
+        """Note which sites have become silent. Forget those that the mesh does not have any more.
+
+        To be called every second. After a longer pause the collector itself was held up, and heard no one.
+        """
+        now, before = self._monotonic(), self._looked
+        self._looked = now
+        if now - before > self._silent_after_s / 2:
+            self._heard = dict.fromkeys(self._heard, now)
         for gone in self.by_site.keys() - {*sites}:
             del self.by_site[gone]
             self._heard.pop(gone, None)
         for site, heard in [*self._heard.items()]:
-            if self._clock() - heard >= self._silent_after_s:
+            if now - heard >= self._silent_after_s:
                 del self._heard[site]
                 self._failed.add(site)
-                record = self.by_site[site]
-                self._change(site, failures_s=[*record.failures_s, self._clock()][-KEPT_EVENTS:])
+                failures = [*self.by_site[site].failures_s, self._clock()]
+                self._change(site, failures_s=failures[-KEPT_EVENTS:])
 
     def nodes(self) -> list[Node]:
         """Return the sites that are up, as the rules of replication see them."""

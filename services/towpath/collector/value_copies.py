@@ -13,6 +13,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.collector.site_questions import SiteQuestions
 from towpath.collector.site_records import SiteRecords
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy
 from towpath.placement.data.node_history import DAY_S
 from towpath.placement.data.replication import (
@@ -75,7 +76,7 @@ class ValueCopies:
                 if time.monotonic() >= tell_at:
                     tell_at = time.monotonic() + TELL_S
                     await self._tell()
-            except OSError as error:
+            except (OSError, TowpathError) as error:
                 log.warning("copies of values wait: %s", error)
 
     def _decide(self) -> None:

@@ -45,7 +45,8 @@ class Intake:
     async def follow(self, streams: Iterable[CopiedStream]) -> None:
         """Follow exactly these streams from now on."""
         wanted = {f"{stream.name} {stream.created}": stream for stream in streams}
-        await end([self._following.pop(name) for name in self._following.keys() - wanted.keys()])
+        over = {name for name, task in self._following.items() if task.done()}
+        await end([self._following.pop(name) for name in self._following.keys() - wanted.keys() | over])
         for name in wanted.keys() - self._following.keys():
             self._following[name] = asyncio.create_task(self._follow(name, wanted[name]))
 
