@@ -177,6 +177,21 @@ class ValuesQuery(Model):
     """At most so many values, over all series; more are refused, not cut off."""
 
 
+class PlacementQuery(Model):
+    """`ProposePlacement` as parameters of a query: lists are separated by commas."""
+
+    policy: str = Field(default="performance", max_length=50)
+    """Policy that chooses places."""
+    weight: float | None = Field(default=None, ge=0, le=1)
+    """Of `energy`: 0 is latency alone, 1 is power alone. Left out: 1."""
+    beta: float | None = Field(default=None, ge=0, le=1_000_000)
+    """Of `quality`: weight of checked data. Left out: 1."""
+    jobs: str | None = Field(default=None, max_length=_LONGEST_LIST, pattern=_LIST)
+    """Jobs that may move, separated by commas. Left out: all."""
+    avoid: str | None = Field(default=None, max_length=_LONGEST_LIST, pattern=_LIST)
+    """Sites at which no job should be, separated by commas."""
+
+
 @dataclass(frozen=True)
 class Body:
     """The body of a request."""

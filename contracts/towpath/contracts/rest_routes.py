@@ -36,6 +36,7 @@ from towpath.contracts.faults import Rule
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.live import LiveChange, ReadResults
 from towpath.contracts.metrics import DescribeMetrics, QueryMetrics
+from towpath.contracts.placement import ProposePlacement
 from towpath.contracts.rest import (
     ANY_ERRORS,
     EXPOSITION,
@@ -44,6 +45,7 @@ from towpath.contracts.rest import (
     Body,
     EventsQuery,
     Health,
+    PlacementQuery,
     Route,
     SeriesQuery,
     ValuesQuery,
@@ -221,6 +223,7 @@ MEASUREMENTS = (
     Route("GET", "/series", "queryMetrics", QueryMetrics, query=SeriesQuery),
     Route("GET", "/series/definitions", "describeMetrics", DescribeMetrics),
     Route("GET", "/values", "queryValues", QueryValues, query=ValuesQuery),
+    Route("GET", "/placement", "proposePlacement", ProposePlacement, query=PlacementQuery),
     Route(
         "GET",
         "/metrics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
@@ -129,6 +130,12 @@ class EngineSpec(Model):
     driver_host: str = "127.0.0.1"
     """Address of this machine at which the executors of a cluster reach the engine."""
 
+    @property
+    def local_cores(self) -> int:
+        """N of `local[N]`, or the share of a cluster."""
+        found = re.fullmatch(r"local\[(\d+)\]", self.spark_master)
+        return int(found.group(1)) if found else self.cluster_cores
+
 
 class BrokerKind(StrEnum):
     """Where the devices of a site publish, and where its results appear."""
@@ -167,6 +174,16 @@ class Capacity(Model):
 
     cores: float | None = Field(default=None, gt=0)
     memory_mb: int | None = Field(default=None, gt=0)
+
+
+class PowerSpec(Model):
+    """Power that a site takes, linear in the use of its cores."""
+
+    idle_w: float = Field(default=0.0, ge=0)
+    active_w: float = Field(default=0.0, ge=0)
+    """With all cores busy."""
+    battery: bool = False
+    """It runs on a battery."""
 
 
 class SiteRuntime(StrEnum):
@@ -211,6 +228,7 @@ class SiteSpec(Model):
     observation: Observation = Observation()
     broker: BrokerSpec = BrokerSpec()
     capacity: Capacity = Capacity()
+    power: PowerSpec = PowerSpec()
     container: ContainerSpec = ContainerSpec()
     listen: str = "127.0.0.1"
     """Address that broker and MQTT listener bind to."""

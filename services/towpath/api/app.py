@@ -90,6 +90,7 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
         "followAnswers": AnswerRoutes(settings, bus, queries, stop).follow,
         "queryMetrics": metrics.query,
         "queryValues": metrics.query_values,
+        "proposePlacement": metrics.propose_placement,
         "scrapeMetrics": metrics.scrape,
         "followEvents": EventRoutes(settings, bus, stop).follow,
         "followMesh": LiveRoutes(settings, bus, stop).follow,

@@ -116,6 +116,11 @@ COMMANDS.add(
     metrics="Show measurements: the newest values, or with --last or --since their course.",
 )
 COMMANDS.add(
+    JOBS,
+    "towpath.cli.placing",
+    place="Move jobs to where a policy wants them, or only say where that is.",
+)
+COMMANDS.add(
     WATCH,
     "towpath.cli.values",
     values="Show stored values of all sites: the newest, or with --last or --since those of a time.",

@@ -6,10 +6,11 @@ import asyncio
 import logging
 
 from towpath.bus import Bus
-from towpath.collector.federation import Federation, sites_of
+from towpath.collector.federation import Federation, sites_of, specs_of
 from towpath.collector.migrations import MigrationSamples
 from towpath.collector.otlp import export_metrics
 from towpath.collector.own_samples import HubLinks, HubProcesses, OwnSamples
+from towpath.collector.placements import Placements
 from towpath.collector.results import Results
 from towpath.collector.rule_metrics import RuleMetrics
 from towpath.collector.settings import CollectorSettings
@@ -22,6 +23,7 @@ from towpath.contracts.live import ReadResults
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.metrics_table import METRICS_TABLE
+from towpath.contracts.placement import ProposePlacement
 from towpath.contracts.site import SiteStatus
 from towpath.contracts.storage import QueryValues
 from towpath.mesh.link_probe import echo
@@ -68,6 +70,7 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
         await bus.serve(QueryValues, StoredValues(questions, settings.storage, records.copies_at).query)
+        await bus.serve(ProposePlacement, Placements(bus, federation, specs_of(settings.home)).propose)
         await Traces(bus, sites).serve()
         await bus.serve(ReadResults, Results(bus).read)
         log.info("collecting")

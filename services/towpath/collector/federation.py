@@ -17,6 +17,7 @@ from towpath.contracts.metrics import (
     Series,
     SeriesList,
 )
+from towpath.contracts.site import SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.telemetry.metric_store import MetricStore
@@ -66,6 +67,11 @@ class Federation:
 def sites_of(home: Home) -> Callable[[], Iterable[str]]:
     """Return a function that lists the present sites of the mesh in this directory. It blocks."""
     return lambda: MeshState.load(home).sites
+
+
+def specs_of(home: Home) -> Callable[[], list[SiteSpec]]:
+    """Return a function that returns the settings of the present sites. It blocks."""
+    return lambda: [access.spec for access in MeshState.load(home).sites.values()]
 
 
 def _too_many(command: QueryMetrics, series: list[Series]) -> TowpathError:

@@ -28,6 +28,7 @@ from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMM
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
+from towpath.contracts.placement import PLACEMENT_COMMANDS
 from towpath.contracts.plan import DeploymentPlan
 from towpath.contracts.plan_commands import PLAN_COMMANDS, PLAN_EVENTS
 from towpath.contracts.reply import Reply
@@ -52,6 +53,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *METRIC_COMMANDS,
     *TRACE_COMMANDS,
     *VALUE_COMMANDS,
+    *PLACEMENT_COMMANDS,
     *RESULT_COMMANDS,
     *SITE_COMMANDS,
     *DEVICE_COMMANDS,

@@ -33,6 +33,7 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, WindowShape
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
+from towpath.contracts.placement import PLACEMENT_COMMANDS
 from towpath.contracts.plan import DeploymentPlan, TaskKind
 from towpath.contracts.plan_commands import PLAN_COMMANDS
 from towpath.contracts.plan_rollout import DeviceState, RolloutState, VersionKind
@@ -137,9 +138,9 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             ),
             _messages("Commands for faults", "Served by the injector.", FAULT_COMMANDS),
             _messages(
-                "Commands for metrics, stored values, traces and results",
+                "Commands for metrics, stored values, placement, traces and results",
                 "Served by the collector.",
-                (*METRIC_COMMANDS, *VALUE_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
+                (*METRIC_COMMANDS, *VALUE_COMMANDS, *PLACEMENT_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
             ),
             _messages(
                 "Commands at a site",

@@ -6,10 +6,13 @@ from __future__ import annotations
 from towpath.contracts.commands import ListJobs, ListOperations, ListSites, ShowOperation
 from towpath.contracts.message import HUB_SCOPE, ROOT
 from towpath.contracts.metrics import Metric
+from towpath.contracts.pipeline_commands import ListPipelines
 from towpath.contracts.storage import SITE_VALUE_COMMANDS
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
+
+_ASKED = (ListJobs, ListSites, ListOperations, ShowOperation, ListPipelines)
 
 
 def settings(state: MeshState, _: str) -> list[str]:
@@ -27,7 +30,7 @@ COLLECTOR = register(
                 f"{ROOT}.command.*.read-metrics",
                 *(kind.wildcard() for kind in SITE_VALUE_COMMANDS),
                 f"{ROOT}.command.*.echo",
-                *(kind.subject for kind in (ListJobs, ListSites, ListOperations, ShowOperation)),
+                *(kind.subject for kind in _ASKED),
                 *own_calls([">"]),
                 *site_calls("*", READ),
                 *CONSUMING,

@@ -1,4 +1,4 @@
-"""Measurements: series in the mesh's own form, and the newest values in Prometheus's."""
+"""Answers of the collector: series, newest values for Prometheus, stored values, and places for jobs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from towpath.api.reading import no_query, query_of
 from towpath.api.responses import answered
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics
-from towpath.contracts.rest import Route, SeriesQuery, ValuesQuery
+from towpath.contracts.placement import ProposePlacement
+from towpath.contracts.rest import PlacementQuery, Route, SeriesQuery, ValuesQuery
 from towpath.contracts.storage import QueryValues
 from towpath.telemetry.exposition import CONTENT_TYPE, exposition
 
-Asked = TypeVar("Asked", QueryMetrics, QueryValues)
+Asked = TypeVar("Asked", QueryMetrics, QueryValues, ProposePlacement)
 
-LISTS = ("metrics", "entities", "groups", "sites")
+LISTS = ("metrics", "entities", "groups", "sites", "jobs", "avoid")
 """Parameters that may have several values."""
 
 
@@ -38,6 +39,11 @@ class MetricRoutes:
         asked = selected(query_of(request, ValuesQuery), QueryValues)
         return answered(await self._coordinator.ask(asked))
 
+    async def propose_placement(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send where a policy wants jobs."""
+        asked = selected(query_of(request, PlacementQuery), ProposePlacement)
+        return answered(await self._coordinator.ask(asked))
+
     async def scrape(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send the newest value of each series as text."""
         no_query(request)
@@ -47,7 +53,7 @@ class MetricRoutes:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-def selected(query: SeriesQuery | ValuesQuery, command: type[Asked]) -> Asked:
+def selected(query: SeriesQuery | ValuesQuery | PlacementQuery, command: type[Asked]) -> Asked:
     """Return the command of a query. Raises `TowpathError` (invalid)."""
     given: dict[str, Any] = query.model_dump(exclude_none=True)
     for name in LISTS:

@@ -1,0 +1,84 @@
+"""Proposals of places: which site each job should run at, what that gains, and what the moves cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
+
+
+class PlacementFigures(Model):
+    """Figures of all jobs at their places, as predicted."""
+
+    latency_s: float
+    """Of the slowest way from a source to a job that no other reads: its transfers, without computing."""
+    power_w: float
+    """Of all sites."""
+    checked_share: float
+    """Share of the sources' data that can be checked with what jobs leave."""
+    bytes_per_s: float
+    """Over all links."""
+    shortages: list[str] = []
+    """Lack of sites or links. Without any, all jobs have room."""
+
+
+class JobPlace(Model):
+    """A job, where it is, and where it should be."""
+
+    job: JobName
+    current: SiteName
+    proposed: SiteName
+    cores: float
+    """Needed: as its pipeline says, else as measured."""
+    stays: str | None = None
+    """Reason why it is not moved, whatever the policy."""
+
+
+class ProposedMove(Model):
+    """One move on the way."""
+
+    job: JobName
+    origin: SiteName
+    target: SiteName
+    temporary: bool = False
+    """It makes room, and moves on later."""
+    state_bytes: float
+    transfer_s: float
+    """Seconds until its state has arrived."""
+
+
+class PlacementProposal(Model):
+    """Places for all jobs, and the moves that lead there."""
+
+    policy: str
+    age_s: float
+    """Age of the oldest measurement behind it."""
+    jobs: list[JobPlace]
+    current: PlacementFigures
+    proposed: PlacementFigures
+    moves: list[ProposedMove]
+    """In an order that overloads no site on the way."""
+
+
+class ProposePlacement(Command[PlacementProposal]):
+    """Where should jobs be? Nothing moves."""
+
+    subject = f"{ROOT}.command.collector.propose-placement"
+    answer = PlacementProposal
+    example = {"id": "t1", "policy": "energy", "weight": 0.5, "avoid": ["jfk"]}
+
+    policy: str = Field(default="performance", max_length=50)
+    weight: float | None = Field(default=None, ge=0, le=1)
+    """Of `energy`: 0 is latency alone, 1 is power alone; null: 1."""
+    beta: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Of `quality`: weight of checked data; null: 1."""
+    jobs: list[JobName] | None = Field(default=None, max_length=1000)
+    """Jobs that may move; null: all."""
+    avoid: list[SiteName] = Field(default=[], max_length=1000)
+    """Sites at which no job should be."""
+
+
+PLACEMENT_COMMANDS: tuple[type[Command[Any]], ...] = (ProposePlacement,)
+"""Served by the collector."""

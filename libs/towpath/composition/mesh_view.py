@@ -1,0 +1,225 @@
+"""Make the picture of a mesh that placement looks at, of its jobs and of what was measured. Pure functions.
+
+A job needs the cores that its pipeline says, else its part of what its site's engine uses: the part of all
+micro-batches that are under way at a time. What a micro-batch costs however few events it has is spread over
+them, so a prediction for a much larger load is too high.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from towpath.contracts.commands import JobView
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.metrics import Series
+from towpath.contracts.pipeline import PipelineJob
+from towpath.contracts.site import SiteSpec
+from towpath.placement.jobs.hub_links import links_over_hub
+from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
+
+RATES = ("job.event_rate", "job.result_rate", "process.cpu.utilization")
+"""Metrics of which the picture has the mean of some minutes."""
+
+NEWEST = (
+    *("job.checkpoint.size", "job.state.memory", "stream.size", "stream.events"),
+    *("link.round_trip", "link.bandwidth"),
+)
+"""Metrics of which it has the newest value."""
+
+LEAST_RATE = 0.001
+"""Events/s of a source that is silent, so that the needs of its jobs count."""
+
+EVENT_BYTES = 200.0
+"""Size of an event where none is known."""
+
+UNLIMITED_MB = 1e9
+"""Memory of a site that does not say what it has."""
+
+MEBIBYTE = 1024**2
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The view, and what else a proposal tells."""
+
+    view: MeshView
+    stays: Mapping[str, str]
+    """Job that must not move → why."""
+
+
+class Measured:
+    """Measured values: the mean of the points of each series."""
+
+    def __init__(self, series: Iterable[Series]) -> None:
+        self._newest = {
+            (each.site, each.entity, each.metric): (each.points[-1][0], fmean(v for _, v in each.points))
+            for each in series
+            if each.points
+        }
+
+    def value(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the value of a series; None if there is none."""
+        found = self._newest.get((site, entity, metric))
+        return None if found is None else found[1]
+
+    def age_s(self, now: float) -> float:
+        """Return the age of the series whose newest point is the oldest."""
+        return max((now - at for at, _ in self._newest.values()), default=0.0)
+
+    def links(self, sites: Collection[str]) -> Iterator[Link]:
+        """Yield the links between sites that were measured, and those over the hub for others."""
+        known = {(a, b): link for a in sites for b in sites if (link := self._link(a, b, b)) is not None}
+        to_hub = [link for site in sites if (link := self._link(site, HUB_SCOPE, site)) is not None]
+        over_hub = {(link.origin, link.target): link for link in links_over_hub(to_hub)}
+        yield from {**over_hub, **known}.values()
+
+    def _link(self, site: str, peer: str, target: str) -> Link | None:
+        round_trip = self.value(site, f"link:{peer}", "link.round_trip")
+        if round_trip is None or site == peer:
+            return None
+        bandwidth = self.value(site, f"link:{peer}", "link.bandwidth") or float("inf")
+        return Link(site, target, round_trip / 2, bandwidth)
+
+
+def picture(
+    sites: Sequence[SiteSpec],
+    jobs: Sequence[JobView],
+    described: Mapping[str, PipelineJob],
+    measured: Measured,
+    now: float,
+    movable: Collection[str] | None = None,
+) -> Picture:
+    """Return the picture of the sites that are up, and of the jobs at them.
+
+    `described` has the jobs of pipelines. Only `movable` jobs may move; None for all.
+    """
+    names = {site.name for site in sites}
+    present = [job for job in jobs if job.site in names]
+    stays = {job.spec.name: why for job in present if (why := _bound(job, described, movable))}
+    streams = {(job.output.site, job.output.stream): job.spec.name for job in present}
+    cores = _cores(present, described, measured)
+    idle = MeshView(
+        sites=tuple(map(_site, sites)),
+        links=tuple(measured.links(sorted(names))),
+        sources=tuple(_sources(present, streams, measured, names)),
+        jobs=tuple(_job(job, streams, described, measured, names, stays) for job in present),
+        age_s=max(measured.age_s(now), 0.0),
+    )
+    costs = {
+        job.name: cores[job.name] / max(sum(idle.rates_out[name] for name in job.inputs), LEAST_RATE)
+        for job in idle.jobs
+    }
+    placed = tuple(replace(job, cpu_s_per_event=costs[job.name]) for job in idle.jobs)
+    return Picture(replace(idle, jobs=placed), stays)
+
+
+def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collection[str] | None) -> str | None:
+    """Return why a job must stay where it is."""
+    if movable is not None and job.spec.name not in movable:
+        return "not asked to move"
+    if job.operation is not None:
+        return "an operation is under way"
+    known = described.get(job.spec.name)
+    if known is not None and (known.placement.beside or known.placement.apart_from):
+        return "its place depends on other jobs"
+    return None
+
+
+def _site(spec: SiteSpec) -> Site:
+    cores = spec.capacity.cores or spec.engine.local_cores
+    memory_mb = spec.capacity.memory_mb or UNLIMITED_MB
+    power = spec.power
+    return Site(spec.name, cores, memory_mb, power.idle_w, power.active_w, on_battery=power.battery)
+
+
+def _source_of(entry: tuple[str, str, str | None]) -> str:
+    site, stream, subject = entry
+    return f"{site}/{stream}/{subject or '*'}"
+
+
+def _sources(
+    jobs: Iterable[JobView],
+    streams: Mapping[tuple[str, str], str],
+    measured: Measured,
+    sites: Collection[str],
+) -> Iterator[Source]:
+    """Yield the streams that no job here writes. The rate is the largest that one of its readers has."""
+    rates: defaultdict[tuple[str, str, str | None], float] = defaultdict(lambda: LEAST_RATE)
+    for job in jobs:
+        outside = [entry.place for entry in job.inputs if (entry.site, entry.stream) not in streams]
+        rate = measured.value(job.site, f"job:{job.spec.name}", "job.event_rate") or 0.0
+        for place in outside:
+            rates[place] = max(rates[place], rate / len(job.inputs))
+    for (site, stream, subject), rate in rates.items():
+        if site in sites:
+            size = _event_bytes(site, stream, measured)
+            yield Source(_source_of((site, stream, subject)), site, rate, size)
+
+
+def _job(
+    job: JobView,
+    streams: Mapping[tuple[str, str], str],
+    described: Mapping[str, PipelineJob],
+    measured: Measured,
+    sites: Collection[str],
+    stays: Mapping[str, str],
+) -> Job:
+    name, known = job.spec.name, described.get(job.spec.name)
+    entity = f"job:{name}"
+    read = measured.value(job.site, entity, "job.event_rate") or 0.0
+    made = measured.value(job.site, entity, "job.result_rate") or 0.0
+    state_mb = (measured.value(job.site, entity, "job.state.memory") or 0.0) / MEBIBYTE
+    allowed = {*sites}
+    if known is not None:
+        allowed &= {*(known.placement.allowed or sites)} - {*known.placement.forbidden}
+    inputs = [
+        streams.get((entry.site, entry.stream)) or _source_of(entry.place)
+        for entry in job.inputs
+        if entry.site in sites
+    ]
+    return Job(
+        name=name,
+        inputs=tuple(dict.fromkeys(each for each in inputs if each != name)),
+        cpu_s_per_event=0.0,
+        memory_mb=known.resources.memory_mb if known and known.resources.memory_mb else state_mb,
+        factor=made / read if read else 0.0,
+        bytes_per_event=_event_bytes(job.output.site, job.output.stream, measured),
+        state_bytes=measured.value(job.site, entity, "job.checkpoint.size") or 0.0,
+        allowed=frozenset(allowed | {job.site}),
+        pinned=job.site if name in stays else None,
+    )
+
+
+def _event_bytes(site: str, stream: str, measured: Measured) -> float:
+    """Return the mean size of an event. Too small where the stream has dropped its oldest ones."""
+    size = measured.value(site, f"stream:{stream}", "stream.size")
+    events = measured.value(site, f"stream:{stream}", "stream.events")
+    return size / events if size and events else EVENT_BYTES
+
+
+def _cores(
+    jobs: Sequence[JobView], described: Mapping[str, PipelineJob], measured: Measured
+) -> dict[str, float]:
+    """Return the cores that each job needs."""
+    busy: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for job in jobs:
+        busy[job.site][job.spec.name] = _busy(job)
+    found = {}
+    for site, shares in busy.items():
+        used = measured.value(site, "process:engine", "process.cpu.utilization") or 0.0
+        together = sum(shares.values()) or 1.0
+        for name, share in shares.items():
+            said = described[name].resources.cores if name in described else 0.0
+            found[name] = said or used * share / together
+    return found
+
+
+def _busy(job: JobView) -> float:
+    """Return the part of the time that a micro-batch of the job is under way."""
+    batch_s = job.status.batch_s if job.status is not None else None
+    if not batch_s:
+        return 0.0
+    return min(batch_s / max(job.spec.trigger_s, batch_s), 1.0)
