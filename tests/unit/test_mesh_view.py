@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from towpath.composition.mesh_view import EVENT_BYTES, LEAST_RATE, Measured, picture
+from towpath.composition.mesh_view import EVENT_BYTES, LEAST_RATE, Measurements, picture
 from towpath.contracts.commands import EXAMPLE_SPEC, JobView
 from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import Demand, PipelineJob, Placement
@@ -19,13 +19,13 @@ SITES = [
 ]
 
 
-def measured(**values: float) -> Measured:
+def measured(**values: float) -> Measurements:
     """Return values named `<site>, <entity>, <metric>`."""
     series = []
     for name, value in values.items():
         site, entity, metric = name.split(", ")
         series.append(Series(site=site, entity=entity, metric=metric, unit="1", points=[(NOW - 3, value)]))
-    return Measured(series)
+    return Measurements(series)
 
 
 def job(name: str, reads: str | None = None, **more: Any) -> JobView:

@@ -155,8 +155,8 @@ class ReadValues(ValueSelection, Command[ValueSeriesList]):
     """Site whose values are asked for, of which this one has a copy; null: its own."""
 
 
-class CopiedStream(Model):
-    """A stream whose values are copied."""
+class ValueStream(Model):
+    """A stream that has values."""
 
     name: str
     created: str
@@ -169,7 +169,7 @@ class ValueCopy(Model):
     """A copy of the values of a site."""
 
     owner: SiteName
-    streams: list[CopiedStream]
+    streams: list[ValueStream]
 
 
 class CopiesKept(Model):

@@ -50,7 +50,7 @@ class Picture:
     """Job that must not move → why."""
 
 
-class Measured:
+class Measurements:
     """Measured values: the mean of the points of each series."""
 
     def __init__(self, series: Iterable[Series]) -> None:
@@ -88,7 +88,7 @@ def picture(
     sites: Sequence[SiteSpec],
     jobs: Sequence[JobView],
     described: Mapping[str, PipelineJob],
-    measured: Measured,
+    measured: Measurements,
     now: float,
     movable: Collection[str] | None = None,
 ) -> Picture:
@@ -143,7 +143,7 @@ def _source_of(entry: tuple[str, str, str | None]) -> str:
 def _sources(
     jobs: Iterable[JobView],
     streams: Mapping[tuple[str, str], str],
-    measured: Measured,
+    measured: Measurements,
     sites: Collection[str],
 ) -> Iterator[Source]:
     """Yield the streams that no job here writes. The rate is the largest that one of its readers has."""
@@ -163,7 +163,7 @@ def _job(
     job: JobView,
     streams: Mapping[tuple[str, str], str],
     described: Mapping[str, PipelineJob],
-    measured: Measured,
+    measured: Measurements,
     sites: Collection[str],
     stays: Mapping[str, str],
 ) -> Job:
@@ -193,7 +193,7 @@ def _job(
     )
 
 
-def _event_bytes(site: str, stream: str, measured: Measured) -> float:
+def _event_bytes(site: str, stream: str, measured: Measurements) -> float:
     """Return the mean size of an event. Too small where the stream has dropped its oldest ones."""
     size = measured.value(site, f"stream:{stream}", "stream.size")
     events = measured.value(site, f"stream:{stream}", "stream.events")
@@ -201,7 +201,7 @@ def _event_bytes(site: str, stream: str, measured: Measured) -> float:
 
 
 def _cores(
-    jobs: Sequence[JobView], described: Mapping[str, PipelineJob], measured: Measured
+    jobs: Sequence[JobView], described: Mapping[str, PipelineJob], measured: Measurements
 ) -> dict[str, float]:
     """Return the cores that each job needs."""
     busy: defaultdict[str, dict[str, float]] = defaultdict(dict)

@@ -118,7 +118,7 @@ COMMANDS.add(
 COMMANDS.add(
     JOBS,
     "towpath.cli.placing",
-    place="Move jobs to where a policy wants them, or only say where that is.",
+    place="Move jobs to where a policy wants them, one after another, and never overload a site on the way.",
 )
 COMMANDS.add(
     WATCH,

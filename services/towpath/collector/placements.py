@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation
-from towpath.composition.mesh_view import NEWEST, RATES, Measured, Picture, picture
+from towpath.composition.mesh_view import NEWEST, RATES, Measurements, Picture, picture
 from towpath.contracts.commands import JobList, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
@@ -70,12 +70,12 @@ class Placements:
         sites = [spec for spec in specs if spec.name in up]
         return picture(sites, jobs.jobs, described, await self._measured(), time.time(), command.jobs)
 
-    async def _measured(self) -> Measured:
+    async def _measured(self) -> Measurements:
         since = now() - timedelta(seconds=RATES_S)
         newest = QueryMetrics(metrics=[*NEWEST], limit=MAX_POINTS)
         rates = QueryMetrics(metrics=[*RATES], since=since, step_s=STEP_S, limit=MAX_POINTS)
         found = await asyncio.gather(*map(self._federation.query, (newest, rates)))
-        return Measured(series for each in found for series in each.series)
+        return Measurements(series for each in found for series in each.series)
 
 
 def _proposal(command: ProposePlacement, seen: Picture, current: Placement) -> PlacementProposal:

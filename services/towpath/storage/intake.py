@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from towpath.contracts.data_plane import STORED_AT_HEADER
-from towpath.contracts.storage import CopiedStream
+from towpath.contracts.storage import ValueStream
 from towpath.stored_values.value_store import ValueStore
 from towpath.stored_values.value_streams import Reads, reader_of, value_streams
 from towpath.streams.follower import Follower, StreamGoneError
@@ -42,7 +42,7 @@ class Intake:
         self._store = store
         self._following: dict[str, asyncio.Task[None]] = {}
 
-    async def follow(self, streams: Iterable[CopiedStream]) -> None:
+    async def follow(self, streams: Iterable[ValueStream]) -> None:
         """Follow exactly these streams from now on."""
         wanted = {f"{stream.name} {stream.created}": stream for stream in streams}
         over = {name for name, task in self._following.items() if task.done()}
@@ -54,7 +54,7 @@ class Intake:
         """Follow none."""
         await self.follow([])
 
-    async def _follow(self, name: str, stream: CopiedStream) -> None:
+    async def _follow(self, name: str, stream: ValueStream) -> None:
         """Take in the values of one stream, until it is gone."""
         reads, follower = reader_of(stream), None
         while True:
