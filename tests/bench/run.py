@@ -41,6 +41,7 @@ import plan_clusters
 import plans
 import queries
 import state
+import stored_values
 import updown
 import windowed
 from benchmark import Benchmark, Scale
@@ -59,6 +60,7 @@ BENCHMARKS = {
         data_placement,
         observation,
         job_placement,
+        stored_values,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )
 }
