@@ -25,7 +25,6 @@ from towpath.contracts.placement import (
 from towpath.contracts.site import SiteSpec, SiteState
 from towpath.placement.jobs.evaluation import evaluate
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
-from towpath.placement.jobs.policies.registry import POLICIES, policy
 from towpath.placement.jobs.policy import NoFeasiblePlacement
 from towpath.placement.jobs.price import price_of
 from towpath.placement.jobs.view import MeshView, Placement, avoiding
@@ -48,6 +47,9 @@ class Placements:
 
     async def propose(self, command: ProposePlacement) -> PlacementProposal:
         """Return a proposal. Raises `TowpathError`: an unknown name, no room, or no answer."""
+        # Here: policies need numpy, which takes 15 MB, and few meshes ask.
+        from towpath.placement.jobs.policies.registry import POLICIES
+
         if command.policy not in POLICIES:
             raise TowpathError.unknown("policy", command.policy, POLICIES)
         jobs = await self._bus.request(ListJobs(), deadline_s=ASK_S)
@@ -103,6 +105,8 @@ def _proposal(command: ProposePlacement, seen: Picture, current: Placement) -> P
 
 def _wanted(command: ProposePlacement, view: MeshView, current: Placement) -> Placement:
     """Return the places that the policy wants. Raises `TowpathError`."""
+    from towpath.placement.jobs.policies.registry import policy
+
     given = {"weight": command.weight, "beta": command.beta}
     try:
         chosen = policy(command.policy, **{name: each for name, each in given.items() if each is not None})
