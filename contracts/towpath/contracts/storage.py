@@ -169,7 +169,8 @@ class ValueCopy(Model):
     """A copy of the values of a site."""
 
     owner: SiteName
-    streams: list[ValueStream]
+    streams: list[ValueStream] | None = None
+    """Null: those that are copied already. The owner does not answer, and no one knows better."""
 
 
 class CopiesKept(Model):

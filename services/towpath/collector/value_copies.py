@@ -14,7 +14,7 @@ from towpath.bus import Bus
 from towpath.collector.site_questions import SiteQuestions
 from towpath.collector.site_records import SiteRecords
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy
+from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy, ValueStream
 from towpath.placement.data.node_history import DAY_S
 from towpath.placement.data.replication import (
     ReplicationRules,
@@ -56,8 +56,6 @@ class ValueCopies:
             # No site is chosen twice in a round, and the next round may choose it.
             recently_s=min(ReplicationRules.recently_s, spec.copies_every_s),
         )
-        self._streams: dict[str, ValueCopy] = {}
-        """Owner → its streams, as they were when it answered last."""
 
     async def keep(self) -> None:
         """Look, decide and tell, until cancelled. Failures do not end it."""
@@ -93,22 +91,20 @@ class ValueCopies:
 
     async def _tell(self) -> None:
         """Tell each site which copies to keep."""
+        up = [node.name for node in self._records.nodes()]
         wanted: defaultdict[str, list[ValueCopy]] = defaultdict(list)
         for owner, record in sorted(self._records.by_site.items()):
-            if record.copies_at and (copy := await self._copy_of(owner)) is not None:
+            if record.copies_at:
+                streams = await self._streams_of(owner) if owner in up else None
                 for destination in record.copies_at:
-                    wanted[destination].append(copy)
-        up = [node.name for node in self._records.nodes()]
+                    wanted[destination].append(ValueCopy(owner=owner, streams=streams))
         await asyncio.gather(
             *(self._questions.ask(site, KeepCopies(site=site, copies=wanted[site])) for site in up)
         )
 
-    async def _copy_of(self, owner: str) -> ValueCopy | None:
-        """Return what to copy of a site; None if its streams were never seen."""
+    async def _streams_of(self, owner: str) -> list[ValueStream] | None:
+        """Return the streams of a site that have values; None if it does not answer."""
         try:
-            views = await stream_views(self._bus.connection, owner)
+            return value_streams(await stream_views(self._bus.connection, owner), self._spec.results)
         except (TimeoutError, NatsError):
-            return self._streams.get(owner)
-        streams = value_streams(views, self._spec.results)
-        self._streams[owner] = ValueCopy(owner=owner, streams=streams)
-        return self._streams[owner]
+            return None

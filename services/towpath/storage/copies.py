@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from towpath.atomic_write import write_atomically
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.storage import CopiesKept, KeepCopies, StorageSpec, ValueCopy
+from towpath.contracts.storage import CopiesKept, KeepCopies, StorageSpec, ValueCopy, ValueStream
 from towpath.storage.intake import Intake
 from towpath.stored_values.value_store import ValueStore
 from towpath.tasks import to_the_end
@@ -34,6 +34,7 @@ class Copies:
         self._spec = spec
         self._stores: dict[str, ValueStore] = {}
         self._intakes: dict[str, Intake] = {}
+        self._streams: dict[str, list[ValueStream]] = {}
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -51,9 +52,10 @@ class Copies:
     async def keep(self, command: KeepCopies) -> CopiesKept:
         """Keep these copies, and delete others."""
         async with self._changing:
-            content = _LIST.dump_json(command.copies)
+            copies = [self._known(copy) for copy in command.copies]
+            content = _LIST.dump_json(copies)
             await asyncio.to_thread(write_atomically, self._list, content, mode=0o600, durable=False)
-            await self._become(command.copies)
+            await self._become(copies)
             return CopiesKept(owners=sorted(self._stores))
 
     def store(self, owner: str) -> ValueStore:
@@ -68,6 +70,12 @@ class Copies:
             for owner in [*self._stores]:
                 await self._close(owner)
 
+    def _known(self, copy: ValueCopy) -> ValueCopy:
+        """Return a copy with the streams that it has so far, if none are told."""
+        if copy.streams is not None:
+            return copy
+        return copy.model_copy(update={"streams": self._streams.get(copy.owner, [])})
+
     async def _become(self, copies: list[ValueCopy]) -> None:
         wanted = {copy.owner: copy for copy in copies}
         for owner in self._stores.keys() - wanted.keys():
@@ -78,9 +86,11 @@ class Copies:
                 path = self._directory / f"{owner}.db"
                 self._stores[owner] = await asyncio.to_thread(ValueStore, owner, path, self._spec)
                 self._intakes[owner] = Intake(self._connection, owner, self._stores[owner])
-            await self._intakes[owner].follow(copy.streams)
+            self._streams[owner] = copy.streams or []
+            await self._intakes[owner].follow(self._streams[owner])
 
     async def _close(self, owner: str) -> None:
+        del self._streams[owner]
         await self._intakes.pop(owner).stop()
         await to_the_end(asyncio.to_thread(self._stores.pop(owner).close))
 

@@ -1,0 +1,92 @@
+"""Copies of the values of other sites: kept, restarted, and deleted only when they are to go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from nats.aio.client import Client
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy, ValueSelection, ValueStream
+from towpath.storage import copies as copies_module
+from towpath.storage.copies import Copies
+from towpath.stored_values.stored_value import StoredValue
+
+METRICS = ValueStream(name="METRICS", created="2026-01-01T00:00:00Z")
+
+
+class Following:
+    """An intake that only notes what it follows."""
+
+    followed: dict[str, list[str]] = {}
+
+    def __init__(self, connection: Client, site: str, store: Any) -> None:
+        self._site = site
+
+    async def follow(self, streams: Sequence[ValueStream]) -> None:
+        """Note the streams."""
+        self.followed[self._site] = [stream.name for stream in streams]
+
+    async def stop(self) -> None:
+        """Follow none."""
+        self.followed[self._site] = []
+
+
+@pytest.fixture
+async def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Copies]:
+    monkeypatch.setattr(copies_module, "Intake", Following)
+    kept = Copies(cast("Client", None), tmp_path, StorageSpec())
+    yield kept
+    await kept.close()
+
+
+async def tell(copies: Copies, **streams: list[ValueStream] | None) -> list[str]:
+    told = [ValueCopy(owner=owner, streams=each) for owner, each in streams.items()]
+    return (await copies.keep(KeepCopies(site="cloud", copies=told))).owners
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*.db"))
+
+
+def entities(copies: Copies, owner: str) -> list[str]:
+    return [series.entity for series in copies.store(owner).read(ValueSelection()).series]
+
+
+async def test_copy_when_its_owner_is_away_and_no_streams_are_told_then_stays_as_it_is(
+    copies: Copies,
+) -> None:
+    await tell(copies, jfk=[METRICS])
+    copies.store("jfk").add([StoredValue("robot", "speed", 1.0, 2.0)])
+
+    owners = await tell(copies, jfk=None)
+
+    assert (owners, entities(copies, "jfk"), Following.followed["jfk"]) == (["jfk"], ["robot"], ["METRICS"])
+
+
+async def test_copies_when_the_storage_restarts_then_go_on_with_what_they_followed(
+    copies: Copies, tmp_path: Path
+) -> None:
+    await tell(copies, jfk=[METRICS])
+    copies.store("jfk").add([StoredValue("robot", "speed", 1.0, 2.0)])
+    await tell(copies, jfk=None)
+    await copies.close()
+
+    later = Copies(cast("Client", None), tmp_path, StorageSpec())
+    await later.start()
+
+    assert (entities(later, "jfk"), Following.followed["jfk"]) == (["robot"], ["METRICS"])
+    await later.close()
+
+
+async def test_copy_when_it_is_not_to_be_kept_then_is_deleted(copies: Copies, tmp_path: Path) -> None:
+    await tell(copies, jfk=[METRICS], lga=[METRICS])
+
+    owners = await tell(copies, lga=[METRICS])
+
+    assert (owners, files(tmp_path)) == (["lga"], ["lga.db"])
+    with pytest.raises(TowpathError):
+        copies.store("jfk")
