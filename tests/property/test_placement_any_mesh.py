@@ -50,6 +50,7 @@ def meshes(draw: st.DrawFn) -> MeshView:
             check_cpu_s_per_event=draw(st.sampled_from([None, 0.0, 0.5])),
             check_memory_mb=50 * draw(FEW),
             allowed=draw(st.sampled_from([None, frozenset("ab")])),
+            output_site=draw(st.sampled_from([None, None, "b"])),
         )
         for name, reads in inputs.items()
     ]

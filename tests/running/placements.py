@@ -110,14 +110,19 @@ def longest_path_s(view: MeshView, placement: Placement) -> float:
 def _paths(view: MeshView, placement: Placement) -> Iterator[list[float]]:
     read = {name for job in view.jobs for name in job.inputs}
 
+    def output_of(name: str) -> str:
+        if name in view.source:
+            return view.source[name].site
+        return view.job[name].output_site or placement[name]
+
     def back(name: str) -> Iterator[list[float]]:
-        inputs = view.job[name].inputs if name in view.job else ()
-        for one in inputs:
-            origin = view.source[one].site if one in view.source else placement[one]
-            step = view.transfer_s(one, origin, placement[name])
-            yield from ([*path, step] for path in back(one))
-        if not inputs:
+        if name in view.source:
             yield []
+            return
+        delivery = view.transfer_s(name, placement[name], output_of(name))
+        for one in view.job[name].inputs:
+            step = view.transfer_s(one, output_of(one), placement[name])
+            yield from ([*path, step, delivery] for path in back(one))
 
     for job in view.jobs:
         if job.name not in read:

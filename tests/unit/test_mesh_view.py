@@ -137,3 +137,15 @@ def test_job_when_its_pipeline_forbids_sites_then_may_run_at_the_others() -> Non
     view = picture(SITES, [job("clean")], {"clean": known}, measured(), NOW).view
 
     assert view.job["clean"].allowed == {"jfk"}
+
+
+def test_picture_when_a_job_runs_away_from_its_output_then_the_output_stays() -> None:
+    view = picture(SITES, [job("clean", site="cloud"), job("mean", "clean")], {}, measured(), NOW).view
+
+    assert view.kept_at({"clean": "cloud", "mean": "cloud"})["clean"] == "jfk"
+
+
+def test_picture_when_the_site_of_an_output_is_down_then_the_job_has_no_output_site() -> None:
+    view = picture(SITES[1:], [job("clean", site="cloud")], {}, measured(), NOW).view
+
+    assert view.job["clean"].output_site is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from towpath.placement.jobs.evaluation import evaluate
+from towpath.placement.jobs.evaluation import arrivals, evaluate
 from towpath.placement.jobs.hub_links import links_over_hub
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.price import Price, price_of
@@ -48,6 +48,21 @@ def test_evaluation_when_packets_are_lost_then_takes_longer_by_those_sent_again(
     found = evaluate(lossy, {"clean": "edge", "count": "cloud"})
 
     assert found.latency_s == pytest.approx(0.12 / 0.8 + 0.003)
+
+
+def test_evaluation_when_results_are_kept_elsewhere_then_their_way_there_and_back_counts() -> None:
+    kept = replace(VIEW, jobs=(COUNT, replace(CLEAN, output_site="edge")))
+
+    found = evaluate(kept, {"clean": "cloud", "count": "cloud"})
+
+    assert found.latency_s == pytest.approx(3 * 0.02 + (20_000 + 2 * 5000) / 50_000)
+    assert found.link_bytes_per_s == {("edge", "cloud"): 25_000, ("cloud", "edge"): 5000}
+
+
+def test_arrivals_when_work_waits_at_a_site_then_all_jobs_there_are_later() -> None:
+    found = arrivals(VIEW, {"clean": "edge", "count": "edge"}, {"edge": 2.0})
+
+    assert (found["clean"], found["count"]) == (2.0, 4.0)
 
 
 def test_evaluation_when_two_ends_are_apart_then_means_both_and_names_the_slower() -> None:

@@ -190,6 +190,7 @@ def _job(
         state_bytes=measured.value(job.site, entity, "job.checkpoint.size") or 0.0,
         allowed=frozenset(allowed | {job.site}),
         pinned=job.site if name in stays else None,
+        output_site=job.output.site if job.output.site in sites else None,
     )
 
 

@@ -81,9 +81,9 @@ def evaluate(view: MeshView, placement: Placement) -> Evaluation:
     at: dict[str, list[Job]] = {site.name: [] for site in view.sites}
     for job in view.jobs:
         at[placement[job.name]].append(job)
-    arrivals, before = _arrivals(view, placement)
+    arrived, before = _arrivals(view, placement, {})
     read = {name for job in view.jobs for name in job.inputs}
-    ends = {job.name: arrivals[job.name] for job in view.order if job.name not in read}
+    ends = {job.name: arrived[job.name] for job in view.order if job.name not in read}
     last = max(ends, key=ends.__getitem__, default=None)
     sent = link_bytes(view, placement)
     shares = {site.name: _share_checked(view, site, at[site.name]) for site in view.sites}
@@ -104,26 +104,42 @@ def evaluate(view: MeshView, placement: Placement) -> Evaluation:
 
 def link_bytes(view: MeshView, placement: Placement) -> dict[Pair, float]:
     """Return the bytes/s over each link that is used."""
-    places = {**placement, **{source.name: source.site for source in view.sources}}
-    copies = {(name, places[name], placement[job.name]) for job in view.order for name in job.inputs}
     sent: defaultdict[Pair, float] = defaultdict(float)
-    for name, origin, target in sorted(copies):
+    for name, origin, target in sorted(_copies(view, placement)):
         if origin != target:
             sent[origin, target] += view.bytes_out[name]
     return dict(sent)
 
 
-def _arrivals(view: MeshView, placement: Placement) -> tuple[dict[str, float], dict[str, str]]:
-    """Return when a batch has arrived at each job, and the input that came last."""
-    places = {**placement, **{source.name: source.site for source in view.sources}}
+def _copies(view: MeshView, placement: Placement) -> set[tuple[str, str, str]]:
+    """Return which stream goes from where to where: to sites that read it, and to the one that keeps it."""
+    kept = view.kept_at(placement)
+    read = {(name, kept[name], placement[job.name]) for job in view.order for name in job.inputs}
+    return read | {(job.name, placement[job.name], kept[job.name]) for job in view.order}
+
+
+def arrivals(
+    view: MeshView, placement: Placement, waits: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return for each job when its results have arrived, seconds after the event.
+
+    `waits` has for sites how long work waits there, seconds.
+    """
+    return _arrivals(view, placement, waits or {})[0]
+
+
+def _arrivals(
+    view: MeshView, placement: Placement, waits: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return when what each job or source publishes is where it is kept, and the input that came last."""
+    kept = view.kept_at(placement)
     arrivals = {source.name: 0.0 for source in view.sources}
     before: dict[str, str] = {}
     for job in view.order:
-        times = {
-            name: arrivals[name] + view.transfer_s(name, places[name], placement[job.name])
-            for name in job.inputs
-        }
-        arrivals[job.name] = max(times.values(), default=0.0)
+        site = placement[job.name]
+        times = {name: arrivals[name] + view.transfer_s(name, kept[name], site) for name in job.inputs}
+        computed = max(times.values(), default=0.0) + waits.get(site, 0.0)
+        arrivals[job.name] = computed + view.transfer_s(job.name, site, kept[job.name])
         if times:
             before[job.name] = max(times, key=times.__getitem__)
     return arrivals, before
@@ -179,16 +195,18 @@ def _short_sites(view: MeshView, at: Mapping[str, list[Job]]) -> Iterator[Shorta
 
 
 def _short_links(view: MeshView, placement: Placement, sent: Mapping[Pair, float]) -> Iterator[Shortage]:
-    places = {**placement, **{source.name: source.site for source in view.sources}}
+    copies = _copies(view, placement)
     for (origin, target), needed in sent.items():
         link = view.link.get((origin, target))
         available = 0.0 if link is None else link.bytes_per_s
         if link is not None and needed <= available * (1 + TOLERANCE):
             continue
-        readers = tuple(
+        carried = {name for name, *pair in copies if pair == [origin, target]}
+        users = tuple(
             job.name
             for job in view.order
-            if places[job.name] == target and any(places[name] == origin for name in job.inputs)
+            if (placement[job.name] == target and carried.intersection(job.inputs))
+            or (placement[job.name] == origin and job.name in carried and job.output_site)
         )
         lacking = "link" if link is None else "bandwidth"
-        yield Shortage(lacking, f"{origin} → {target}", readers, needed, available)
+        yield Shortage(lacking, f"{origin} → {target}", users, needed, available)

@@ -51,6 +51,7 @@ class Scorer:
         number = {name: place for place, name in enumerate(self.sites)}
         self._columns = {job.name: column for column, job in enumerate(view.order)}
         self._source_sites = {source.name: number[source.site] for source in view.sources}
+        self._output_sites = {job.name: number[job.output_site] for job in view.jobs if job.output_site}
         self.cores = np.array([site.cores for site in view.sites], dtype=np.float64)
         self.memory_mb = np.array([site.memory_mb for site in view.sites], dtype=np.float64)
         self.job_cores = np.array([view.cores_of(job) for job in view.order], dtype=np.float64)
@@ -65,7 +66,7 @@ class Scorer:
         )
         self._bytes_per_s = self._per_pair("bytes_per_s", np.inf, np.inf)
         self._transfers = self._transfer_matrices()
-        published = sum(view.bytes_out[name] for job in view.jobs for name in job.inputs)
+        published = sum(view.bytes_out[name] for job in view.jobs for name in (*job.inputs, job.name))
         self._is_limited = bool((self._bytes_per_s < published).any())
         """False if no placement can send more over a link than it carries."""
         self.options = [self._options(job) for job in view.order]
@@ -118,7 +119,7 @@ class Scorer:
         latency_s = self._per_pair("latency_s", np.inf, 0.0)
         kept = 1 - self._per_pair("loss", 0.0, 0.0)
         penalty_s = self.view.hop_penalty_s * (1 - np.eye(len(self.sites)))
-        names = dict.fromkeys(name for job in self.view.order for name in job.inputs)
+        names = dict.fromkeys(name for job in self.view.order for name in (*job.inputs, job.name))
         sizes = {name: self.view.bytes_out[name] * self.view.batch_s for name in names}
         return {name: (latency_s + sizes[name] / self._bytes_per_s) / kept + penalty_s for name in names}
 
@@ -151,46 +152,47 @@ class Scorer:
 
     def _latencies(self, places: Places) -> tuple[Floats, Floats, Floats]:
         """Return the latency of the slowest path, the mean over ends, and the number of missing links."""
-        arrivals: list[Floats] = []
+        arrivals: dict[str, Floats | float] = dict.fromkeys(self._source_sites, 0.0)
         ends: dict[str, Floats] = {}
         unlinked = np.zeros(len(places))
         for column, job in enumerate(self.view.order[: places.shape[1]]):
             arrival = np.zeros(len(places))
             for name in job.inputs:
-                begin, origin = self._producer(name, places, arrivals)
-                transfer = self._transfers[name][origin, places[:, column]]
+                transfer = self._transfers[name][self._kept_at(name, places), places[:, column]]
                 unlinked += np.isinf(transfer)
-                arrival = np.maximum(arrival, begin + transfer)
+                arrival = np.maximum(arrival, arrivals[name] + transfer)
                 ends.pop(name, None)
-            arrivals.append(arrival)
-            ends[job.name] = arrival
+            if job.name in self._output_sites:
+                delivery = self._transfers[job.name][places[:, column], self._kept_at(job.name, places)]
+                unlinked += np.isinf(delivery)
+                arrival += delivery
+            arrivals[job.name] = ends[job.name] = arrival
         if not ends:
             return np.zeros(len(places)), np.zeros(len(places)), unlinked
         last = np.stack([*ends.values()])
         return last.max(axis=0), last.mean(axis=0), unlinked
 
-    def _producer(
-        self, name: str, places: Places, arrivals: list[Floats]
-    ) -> tuple[Floats | float, Places | int]:
-        if name in self._source_sites:
-            return 0.0, self._source_sites[name]
-        column = self._columns[name]
-        return arrivals[column], places[:, column]
+    def _kept_at(self, name: str, places: Places) -> Places:
+        """Return where what a job or source publishes is kept."""
+        fixed = self._source_sites.get(name, self._output_sites.get(name))
+        return places[:, self._columns[name]] if fixed is None else np.full(len(places), fixed)
 
     def _links(self, places: Places) -> tuple[Floats, Floats]:
         """Return the bytes/s sent between sites, and those above bandwidths as a share of all published."""
-        edges = [
-            (name, column)
-            for column, job in enumerate(self.view.order[: places.shape[1]])
-            for name in job.inputs
+        jobs = self.view.order[: places.shape[1]]
+        edges = [(name, places[:, column]) for column, job in enumerate(jobs) for name in job.inputs]
+        ways = [(name, self._kept_at(name, places), target) for name, target in edges]
+        ways += [
+            (job.name, places[:, column], self._kept_at(job.name, places))
+            for column, job in enumerate(jobs)
+            if job.name in self._output_sites
         ]
-        if not edges or not (self._is_limited or self.view.joules_per_byte):
+        if not ways or not (self._is_limited or self.view.joules_per_byte):
             return np.zeros(len(places)), np.zeros(len(places))
-        producers = [*dict.fromkeys(name for name, _ in edges)]
-        producer = np.array([producers.index(name) for name, _ in edges])
+        producers = [*dict.fromkeys(name for name, _, _ in ways)]
+        producer = np.array([producers.index(name) for name, _, _ in ways])
         published = np.array([self.view.bytes_out[name] for name in producers])
-        targets = places[:, [column for _, column in edges]]
-        origins = np.stack([self._origins(name, places) for name in producers], axis=1)[:, producer]
+        origins, targets = (np.stack(ends, axis=1) for ends in list(zip(*ways, strict=True))[1:])
         # Sorted, the edges of a link are neighbours, and among them the readers of one producer.
         copies = np.sort((origins * len(self.sites) + targets) * len(producers) + producer, axis=1)
         links, producer = np.divmod(copies, len(producers))
@@ -203,11 +205,6 @@ class Scorer:
         bandwidth = self._bytes_per_s.ravel()[links]
         over = np.where(is_last & (per_link > bandwidth * (1 + TOLERANCE)), per_link - bandwidth, 0.0)
         return running[:, -1], over.sum(axis=1) / (published.sum() or 1.0)
-
-    def _origins(self, name: str, places: Places) -> Places:
-        if name in self._source_sites:
-            return np.full(len(places), self._source_sites[name])
-        return places[:, self._columns[name]]
 
     def _checked_share(self, places: Places, shares: Floats) -> Floats:
         best: dict[str, Floats] = {}

@@ -107,6 +107,8 @@ class Job:
     """Sites that may run it. None: all."""
     pinned: str | None = None
     """The only site that may run it."""
+    output_site: str | None = None
+    """The site that keeps what it publishes: jobs read it there, wherever it runs. None: where it runs."""
 
     def __post_init__(self) -> None:
         for what in ("cpu_s_per_event", "memory_mb", "factor", "bytes_per_event", "state_bytes"):
@@ -156,7 +158,8 @@ class MeshView:
             _check_known(f"source {source.name!r}", (source.site,), known)
         inputs = {one.name for one in (*self.sources, *self.jobs)}
         for job in self.jobs:
-            _check_known(f"job {job.name!r}", (*(job.allowed or ()), *filter(None, (job.pinned,))), known)
+            named = (*(job.allowed or ()), *filter(None, (job.pinned, job.output_site)))
+            _check_known(f"job {job.name!r}", named, known)
             _check_known(f"job {job.name!r}: input", job.inputs, inputs)
         _ = self.order
 
@@ -209,6 +212,11 @@ class MeshView:
         """Job or source → bytes/s that it publishes."""
         sizes = {one.name: one.bytes_per_event for one in (*self.sources, *self.jobs)}
         return {name: rate * sizes[name] for name, rate in self.rates_out.items()}
+
+    def kept_at(self, placement: Placement) -> dict[str, str]:
+        """Return for each job and source the site that keeps what it publishes."""
+        outputs = {job.name: job.output_site or placement[job.name] for job in self.jobs}
+        return {**outputs, **{source.name: source.site for source in self.sources}}
 
     def cores_of(self, job: Job) -> float:
         """Return the cores that a job needs: events/s in times CPU seconds for each."""

@@ -1,0 +1,147 @@
+"""Decisions of the autopilot in small meshes: what moves, when, and what the rules refuse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from towpath.placement.autopilot.deciding import Past, Verdict, decide
+from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
+from towpath.placement.autopilot.rules import Rules
+from towpath.placement.autopilot.violations import predict
+from towpath.placement.jobs.moves import Move
+from towpath.placement.jobs.policies.performance import Performance
+from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
+
+RULES = Rules(agreeing=1)
+COUNT = Job("count", ("sensors",), cpu_s_per_event=0.01, memory_mb=100, output_site="cloud")
+VIEW = MeshView(
+    sites=(Site("train", 2, 1000), Site("cloud", 2, 1000)),
+    links=(Link("train", "cloud", 0.05),),
+    sources=(Source("sensors", "cloud", events_per_s=50, bytes_per_event=100),),
+    jobs=(COUNT,),
+)
+ON_TRAIN = {"count": "train"}
+GOALS = {"count": 1.0}
+TUNNEL = Window("train", Cause.LINK, from_s=100, to_s=200)
+TO_CLOUD = (Move("count", "train", "cloud"),)
+
+
+def ahead(view: MeshView = VIEW, *windows: Window, **rates: list[float]) -> Outlook:
+    return outlook(view, RULES.horizon_s, rates, step_s=60, windows=windows)
+
+
+def test_prediction_when_a_tunnel_is_ahead_then_the_job_on_board_is_late_in_it() -> None:
+    found = predict(ahead(VIEW, TUNNEL), ON_TRAIN, GOALS)
+
+    assert found.late_s == {"count": pytest.approx(100)}
+    assert found.begins_s == pytest.approx(100)
+
+
+def test_prediction_when_more_comes_than_a_site_can_do_then_jobs_are_late_until_it_is_worked_off() -> None:
+    # 5 minutes with 3 of 2 cores leave 300 core-seconds, which 1.5 free cores work off in 200 s.
+    found = predict(ahead(VIEW, sensors=[300.0] * 5 + [50.0]), {"count": "cloud"}, GOALS)
+
+    assert found.late_s["count"] == pytest.approx(500, abs=20)
+
+
+def test_prediction_when_a_site_may_fail_then_its_jobs_are_late_in_that_share_of_the_time() -> None:
+    shaky = replace(VIEW, sites=(Site("train", 2, 1000, stability=0.9), VIEW.sites[1]))
+
+    found = predict(ahead(shaky), ON_TRAIN, GOALS)
+
+    assert found.late_s["count"] == pytest.approx(60)
+    assert math.isinf(found.begins_s)
+
+
+def test_outlook_when_conditions_change_then_has_a_phase_for_each() -> None:
+    found = ahead(VIEW, TUNNEL, Window("train", Cause.DOWN, 150, 300))
+
+    assert [phase.seconds for phase in found.phases] == [100, 50, 150, 300]
+    assert [len(phase.view.links) for phase in found.phases] == [1, 0, 0, 1]
+    assert [phase.view.site["train"].cores for phase in found.phases] == [2, 2, 0, 2]
+
+
+def test_decision_when_all_goes_well_then_nothing_moves() -> None:
+    assert decide(ahead(), ON_TRAIN, GOALS, Performance(), RULES).verdict is Verdict.CONTENT
+
+
+def test_decision_when_a_tunnel_comes_later_then_the_job_waits_until_it_is_time() -> None:
+    found = decide(ahead(VIEW, TUNNEL), ON_TRAIN, GOALS, Performance(), RULES)
+
+    assert (found.verdict, found.moves) == (Verdict.TOO_EARLY, TO_CLOUD)
+    assert found.due_s == pytest.approx(100 - 3 * 5 - 5)
+
+
+def test_decision_when_a_tunnel_is_near_then_the_job_leaves_before() -> None:
+    found = decide(ahead(VIEW, replace(TUNNEL, from_s=15)), ON_TRAIN, GOALS, Performance(), RULES)
+
+    assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
+    assert (found.gain_s, found.cost_s) == (pytest.approx(185, abs=10), 5)
+
+
+@pytest.mark.parametrize("cause", [Cause.DOWN, Cause.BATTERY])
+def test_decision_when_a_site_ends_soon_then_its_jobs_leave(cause: Cause) -> None:
+    found = decide(ahead(VIEW, Window("train", cause, 10, 9999)), ON_TRAIN, GOALS, Performance(), RULES)
+
+    assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
+
+
+def test_decision_when_the_load_will_be_too_much_then_the_job_goes_where_there_is_room() -> None:
+    roomy = replace(VIEW, sites=(VIEW.sites[0], Site("cloud", 8, 1000)))
+
+    found = decide(ahead(roomy, sensors=[300.0] * 10), ON_TRAIN, GOALS, Performance(), RULES)
+
+    assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
+
+
+def test_decision_when_a_tunnel_is_short_then_moving_is_too_dear() -> None:
+    short = Window("train", Cause.LINK, from_s=0, to_s=8)
+
+    assert decide(ahead(VIEW, short), ON_TRAIN, GOALS, Performance(), RULES).verdict is Verdict.TOO_DEAR
+
+
+def test_decision_when_its_source_is_cut_off_too_then_the_job_stays() -> None:
+    aboard = replace(VIEW, sources=(replace(VIEW.sources[0], site="train"),))
+
+    found = decide(ahead(aboard, replace(TUNNEL, from_s=0)), ON_TRAIN, GOALS, Performance(), RULES)
+
+    assert found.verdict is Verdict.CONTENT
+
+
+def test_decision_when_looks_must_agree_then_the_second_one_moves() -> None:
+    near, rules = ahead(VIEW, replace(TUNNEL, from_s=0)), replace(RULES, agreeing=2)
+
+    first = decide(near, ON_TRAIN, GOALS, Performance(), rules)
+    second = decide(near, ON_TRAIN, GOALS, Performance(), rules, first.remembered(Past()))
+
+    assert (first.verdict, second.verdict) == (Verdict.UNCONFIRMED, Verdict.MOVE)
+
+
+@pytest.mark.parametrize(
+    ("past", "verdict"),
+    [
+        (Past(moved_at_s={"count": [990.0] * 20}), Verdict.BUDGET),
+        (Past(vetoed=frozenset({("count", "cloud")})), Verdict.VETOED),
+        (Past(moved_at_s={"count": [990.0]}), Verdict.MOVE),
+    ],
+)
+def test_decision_when_the_past_forbids_a_move_then_it_waits(past: Past, verdict: Verdict) -> None:
+    near = ahead(VIEW, replace(TUNNEL, from_s=0))
+
+    assert decide(near, ON_TRAIN, GOALS, Performance(), RULES, past, now_s=1000).verdict is verdict
+
+
+def test_decision_when_bytes_have_a_price_then_the_job_goes_home_after_its_rest() -> None:
+    priced = replace(RULES, gigabyte_s=1e5)
+    rested = Past(moved_at_s={"count": [500.0]})
+    tired = Past(moved_at_s={"count": [950.0]})
+
+    verdicts = [
+        decide(ahead(), ON_TRAIN, GOALS, Performance(), priced, past, now_s=1000).verdict
+        for past in (rested, tired)
+    ]
+
+    assert verdicts == [Verdict.MOVE, Verdict.RESTING]
