@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
 from towpath.cli.metric_views import BLOCKS, MOST_BLOCKS, blocks, quantity
-from towpath.cli.metrics import moment_of, seconds_of
+from towpath.cli.times import moment_of, seconds_of
 from towpath.contracts.metrics_table import METRICS_TABLE
 
 

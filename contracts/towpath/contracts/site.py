@@ -131,10 +131,14 @@ class EngineSpec(Model):
     """Address of this machine at which the executors of a cluster reach the engine."""
 
     @property
-    def local_cores(self) -> int:
-        """N of `local[N]`, or the share of a cluster."""
+    def cores(self) -> int | None:
+        """Tasks at a time: N of `local[N]`, or the share of a cluster. None: all cores of the machine."""
+        if not self.spark_master.startswith("local"):
+            return self.cluster_cores
         found = re.fullmatch(r"local\[(\d+)\]", self.spark_master)
-        return int(found.group(1)) if found else self.cluster_cores
+        if found:
+            return int(found.group(1))
+        return None if self.spark_master == "local[*]" else 1
 
 
 class BrokerKind(StrEnum):

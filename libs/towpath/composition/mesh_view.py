@@ -38,6 +38,9 @@ EVENT_BYTES = 200.0
 UNLIMITED_MB = 1e9
 """Memory of a site that does not say what it has."""
 
+UNKNOWN_CORES = 2
+"""Cores of a site whose engine takes all of its machine, and that does not say how many these are."""
+
 MEBIBYTE = 1024**2
 
 
@@ -129,7 +132,7 @@ def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collecti
 
 
 def _site(spec: SiteSpec) -> Site:
-    cores = spec.capacity.cores or spec.engine.local_cores
+    cores = spec.capacity.cores or spec.engine.cores or UNKNOWN_CORES
     memory_mb = spec.capacity.memory_mb or UNLIMITED_MB
     power = spec.power
     return Site(spec.name, cores, memory_mb, power.idle_w, power.active_w, on_battery=power.battery)

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import MAX_POINTS
 from towpath.contracts.storage import ValueSelection, ValueSeriesList, ValueSummary, Wanted
+from towpath.stored_values.stored_value import Name
 from towpath.telemetry.selection import matches
-
-Name = tuple[str, str]
-"""Entity and metric."""
 
 
 def chosen_names(selection: ValueSelection, known: Mapping[Name, object]) -> list[Name]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+Name = tuple[str, str]
+"""Of a series at a site: entity and metric."""
+
 
 @dataclass(frozen=True)
 class About:

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from towpath import sqlite_file
-from towpath.stored_values.stored_value import About
+from towpath.stored_values.stored_value import About, Name
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS series(
@@ -30,9 +30,6 @@ CREATE TABLE IF NOT EXISTS progress(stream TEXT PRIMARY KEY, serial INTEGER NOT 
 
 _PART = 10
 """A tenth of the values goes at once, when there are too many of one minute."""
-
-Name = tuple[str, str]
-"""Entity and metric."""
 
 Point = tuple[float, float]
 """Unix seconds and value."""

@@ -17,8 +17,8 @@ from towpath.contracts.storage import (
     Wanted,
 )
 from towpath.stored_values.selecting import chosen_names, joined_summary, too_many_values
-from towpath.stored_values.stored_value import NOTHING, About, StoredValue
-from towpath.stored_values.value_region import Name, Point, Region
+from towpath.stored_values.stored_value import NOTHING, About, Name, StoredValue
+from towpath.stored_values.value_region import Point, Region
 from towpath.telemetry.selection import matches
 
 MEBIBYTE = 1024**2

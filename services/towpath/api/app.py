@@ -10,11 +10,11 @@ from aiohttp import web
 from towpath.api.admission import Admission, accept
 from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.answers import AnswerRoutes
+from towpath.api.handlers.collector import CollectorRoutes
 from towpath.api.handlers.commands import CommandRoutes
 from towpath.api.handlers.events import EventRoutes, LiveRoutes
 from towpath.api.handlers.itself import ServiceRoutes
 from towpath.api.handlers.jobs import JobRoutes, MigrationRoutes
-from towpath.api.handlers.metrics import MetricRoutes
 from towpath.api.handlers.page import PageRoutes
 from towpath.api.handlers.pipelines import PipelineRoutes
 from towpath.api.handlers.queries import QueryRoutes
@@ -74,7 +74,7 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
     commands = CommandRoutes(coordinator)
     jobs, pipelines = JobRoutes(coordinator, commands), PipelineRoutes(coordinator, commands)
     queries = QueryRoutes(coordinator, commands)
-    itself, metrics, page = ServiceRoutes(coordinator), MetricRoutes(coordinator), PageRoutes()
+    itself, metrics, page = ServiceRoutes(coordinator), CollectorRoutes(coordinator), PageRoutes()
     special: dict[str, Answering] = {
         "showJob": jobs.show,
         "updateJob": jobs.patch,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +16,8 @@ from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bu
 from towpath.cli.metric_views import by_minute_until, definition_table, newest_table, range_table
 from towpath.cli.output import clock, print_json, print_json_line, print_rich, say
 from towpath.cli.settings import AsJson, home_of
-from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import now
+from towpath.cli.times import seconds_of, time_of
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Aggregation, QueryMetrics, SeriesList
 from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.mesh.home import Home
@@ -30,8 +28,6 @@ WATCH_S = 2.0
 
 NEAR = 3
 """Number of names that the error for an unknown name lists."""
-
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def metrics(
@@ -91,22 +87,8 @@ def _questions(
     chosen: dict[str, Any], last: str | None, since: str | None, until: str | None
 ) -> Callable[[], QueryMetrics]:
     """Return the selection to ask for. The last minutes are different at each call."""
-    if last is not None and (since is not None or until is not None):
-        raise TowpathError(
-            ErrorCode.INVALID, "either --last or a range", field="last", value=last, allowed="one of them"
-        )
-    length_s = None if last is None else seconds_of(last, "last")
-    fixed = {
-        name: moment_of(given, name)
-        for name, given in (("since", since), ("until", until))
-        if given is not None
-    }
-
-    def question() -> QueryMetrics:
-        begin = {} if length_s is None else {"since": now() - timedelta(seconds=length_s)}
-        return QueryMetrics.model_validate({**chosen, **fixed, **begin})
-
-    return question
+    time = time_of(last, since, until)
+    return lambda: QueryMetrics.model_validate({**chosen, **time()})
 
 
 def _check(question: QueryMetrics) -> None:
@@ -144,38 +126,3 @@ async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool
                 else:
                     screen.update(_view(asked, found), refresh=True)
                 await asyncio.sleep(WATCH_S)
-
-
-def seconds_of(text: str, field: str) -> float:
-    """Return a length of time, such as `10m` or `250ms`, in seconds. A number without unit is seconds.
-
-    Raises `TowpathError` (invalid).
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text.strip())
-    seconds = float(found[1]) * _UNITS_S[found[2] or "s"] if found else 0.0
-    if seconds <= 0:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "not a length of time",
-            field=field,
-            value=text,
-            allowed="a number and ms, s, m, h or d: 10m",
-        )
-    return seconds
-
-
-def moment_of(text: str, field: str) -> datetime:
-    """Return a moment in ISO 8601. Without a time zone, the machine's counts.
-
-    Raises `TowpathError` (invalid).
-    """
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "not a moment",
-            field=field,
-            value=text,
-            allowed="ISO 8601: 2026-01-31T12:00:00",
-        ) from error

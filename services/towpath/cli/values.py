@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +13,10 @@ from rich.table import Table
 
 from towpath.cli.connection import ask
 from towpath.cli.metric_views import blocks, quantity
-from towpath.cli.metrics import moment_of, seconds_of
 from towpath.cli.output import clock, print_json, print_rich, say, table_of
 from towpath.cli.settings import AsJson, home_of
+from towpath.cli.times import time_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import now
 from towpath.contracts.storage import QueryValues, ValueSeries, ValueSeriesList, ValueSummary, Wanted
 
 
@@ -51,7 +50,7 @@ def values(
         "wanted": _wanted(aggregate, listed, timed=any((last, since, until))),
     }
     try:
-        asked = QueryValues.model_validate({**chosen, **_time(last, since, until)})
+        asked = QueryValues.model_validate({**chosen, **time_of(last, since, until)()})
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
     found = asyncio.run(ask(home_of(context), asked))
@@ -81,17 +80,6 @@ def _wanted(aggregate: bool, listed: bool, *, timed: bool) -> Wanted:
     if aggregate:
         return Wanted.AGGREGATE
     return Wanted.RANGE if timed else Wanted.LATEST
-
-
-def _time(last: str | None, since: str | None, until: str | None) -> dict[str, datetime]:
-    if last is not None and (since is not None or until is not None):
-        raise TowpathError(
-            ErrorCode.INVALID, "either --last or a range", field="last", value=last, allowed="one of them"
-        )
-    if last is not None:
-        return {"since": now() - timedelta(seconds=seconds_of(last, "last"))}
-    given = {"since": since, "until": until}
-    return {name: moment_of(text, name) for name, text in given.items() if text is not None}
 
 
 def _table(wanted: Wanted, found: ValueSeriesList) -> Table:

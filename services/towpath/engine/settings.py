@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.bus.connecting import Login
 from towpath.contracts.site import Durability, EngineSpec, Observation
-from towpath.engines.spark.binder import is_cluster
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access
@@ -53,13 +51,8 @@ class EngineSettings:
 
     @property
     def cores(self) -> int:
-        """Number of tasks at a time: N of `local[N]`, or the share of a cluster."""
-        if is_cluster(self.spec):
-            return self.spec.cluster_cores
-        match = re.fullmatch(r"local\[(\d+)\]", self.spec.spark_master)
-        if match:
-            return int(match.group(1))
-        return (os.cpu_count() or 2) if self.spec.spark_master == "local[*]" else 1
+        """Number of tasks at a time."""
+        return self.spec.cores or os.cpu_count() or 2
 
     @property
     def login(self) -> Login:

@@ -29,7 +29,7 @@ UNSTABLE_FROM = 0.02
 
 
 class Verdict(StrEnum):
-    """What comes of a look."""
+    """Outcome of a look."""
 
     MOVE = "move"
     CONTENT = "content"
@@ -52,7 +52,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Past:
-    """What was decided before. Times are seconds, by one clock."""
+    """Memory of earlier decisions. Times are seconds, by one clock."""
 
     moved_at_s: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
     """Job → times at which it moved, the newest last."""
@@ -66,11 +66,11 @@ class Past:
 
 @dataclass(frozen=True)
 class Decision:
-    """What comes of a look, with the figures behind it."""
+    """Outcome of a look, with the figures behind it."""
 
     verdict: Verdict
     moves: tuple[Move, ...] = ()
-    """What it wants: to be done now only with the verdict `move`."""
+    """Moves that it wants. Only with the verdict `move` they are to be made now."""
     staying: Prediction | None = None
     moving: Prediction | None = None
     gain_s: float = 0.0

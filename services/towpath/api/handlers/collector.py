@@ -24,7 +24,7 @@ LISTS = ("metrics", "entities", "groups", "sites", "jobs", "avoid")
 """Parameters that may have several values."""
 
 
-class MetricRoutes:
+class CollectorRoutes:
     """Asks the collector."""
 
     def __init__(self, coordinator: Coordinator) -> None:
