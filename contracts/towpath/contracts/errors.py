@@ -29,6 +29,8 @@ class ErrorCode(StrEnum):
     UNKNOWN_PIPELINE = "unknown_pipeline"
     UNKNOWN_PLAN = "unknown_plan"
     UNKNOWN_TRACE = "unknown_trace"
+    UNKNOWN_DECISION = "unknown_decision"
+    UNKNOWN_WINDOW = "unknown_window"
     UNAUTHORISED = "unauthorised"
     """No token, or not the mesh's."""
     SCHEMA_MISMATCH = "schema_mismatch"
@@ -62,6 +64,8 @@ UNKNOWN = {
     "job": ErrorCode.UNKNOWN_JOB,
     "pipeline": ErrorCode.UNKNOWN_PIPELINE,
     "plan": ErrorCode.UNKNOWN_PLAN,
+    "decision": ErrorCode.UNKNOWN_DECISION,
+    "window": ErrorCode.UNKNOWN_WINDOW,
     "command": ErrorCode.UNKNOWN_COMMAND,
 }
 """Kind of thing → code of the error that there is none of this name; all others are invalid."""

@@ -39,7 +39,9 @@ HUB_SCOPE = "hub"
 Scope = SiteName
 """`hub`, or the name of a site."""
 
-RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "links", "hub", "job"})
+RESERVED_SITE_NAMES = frozenset(
+    {"autopilot", "coordinator", "monitor", "injector", "collector", "links", "hub", "job"}
+)
 """Names a site may not have, because services answer commands under them."""
 
 

@@ -152,6 +152,7 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _gauge("site.cpu.utilization", "1", EntityKind.SITE, "Cores used on the machine, by anybody"),
     _gauge("site.memory.available", "By", EntityKind.SITE, "Memory that the machine has left"),
     _gauge("site.disk.free", "By", EntityKind.SITE, "Room left where the site keeps its data"),
+    _gauge("site.battery.charge", "1", EntityKind.SITE, "Charge of the battery, where it runs on one"),
     _gauge("link.round_trip", "s", EntityKind.LINK, "A small message there and back"),
     _gauge(
         "link.bandwidth",

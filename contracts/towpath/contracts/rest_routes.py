@@ -51,6 +51,7 @@ from towpath.contracts.rest import (
     ValuesQuery,
     fields_of,
 )
+from towpath.contracts.rest_autopilot_routes import AUTOPILOT
 from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.rest_query_routes import QUERIES
@@ -297,6 +298,7 @@ ROUTES: tuple[Route, ...] = (
     *PIPELINES,
     *QUERIES,
     *PLANS,
+    *AUTOPILOT,
     *FAULTS,
     *MEASUREMENTS,
     *MESH,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from towpath.contracts.autopilot import AutopilotSpec
 from towpath.contracts.job import ContainerLimits, JobStatus
 from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unreserved
 from towpath.contracts.storage import StorageSpec
@@ -188,6 +189,9 @@ class PowerSpec(Model):
     """With all cores busy."""
     battery: bool = False
     """It runs on a battery."""
+    charge_file: str | None = None
+    """File with the charge of the battery in percent, such as `/sys/class/power_supply/BAT0/capacity`; null:
+    as the machine's system tells."""
 
 
 class SiteRuntime(StrEnum):
@@ -282,6 +286,7 @@ class MeshSpec(Model):
     """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh
     that exists keeps what it has when this is left out."""
     faults: FaultSettings = FaultSettings()
+    autopilot: AutopilotSpec = AutopilotSpec()
     storage: StorageSpec = StorageSpec()
 
     @field_validator("sites")

@@ -46,6 +46,7 @@ SITE_METRICS = (
     SiteMetric("cpu_ptc", EntityKind.SITE, ("site.cpu.utilization",), 100, per_core=True),
     SiteMetric("memory_available_mb", EntityKind.SITE, ("site.memory.available",), 1 / MEBIBYTE),
     SiteMetric("disk_free_mb", EntityKind.SITE, ("site.disk.free",), 1 / MEBIBYTE),
+    SiteMetric("battery_ptc", EntityKind.SITE, ("site.battery.charge",), 100),
     SiteMetric("cpu_ptc", EntityKind.PROCESS, ("process.cpu.utilization",), 100, per_core=True),
     SiteMetric("memory_mb", EntityKind.PROCESS, ("process.memory.usage",), 1 / MEBIBYTE),
     SiteMetric("disk_io", EntityKind.PROCESS, _DISK, per_second=True),

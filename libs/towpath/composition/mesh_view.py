@@ -3,6 +3,9 @@
 A job needs the cores that its pipeline says, else its part of what its site's engine uses: the part of all
 micro-batches that are under way at a time. What a micro-batch costs however few events it has is spread over
 them, so a prediction for a much larger load is too high.
+
+Events come in as fast as jobs read them and their backlogs grow. Where much waits, and ever more, the site
+has no more cores than its engine uses now, whatever it says.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from towpath.contracts.site import SiteSpec
 from towpath.placement.jobs.hub_links import links_over_hub
 from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
 
-RATES = ("job.event_rate", "job.result_rate", "process.cpu.utilization")
-"""Metrics of which the picture has the mean of some minutes."""
+RATES = ("job.event_rate", "job.result_rate", "job.backlog", "process.cpu.utilization")
+"""Metrics of which the picture has the mean of some minutes, or how they rose."""
 
 NEWEST = (
     *("job.checkpoint.size", "job.state.memory", "stream.size", "stream.events"),
-    *("link.round_trip", "link.bandwidth"),
+    *("link.round_trip", "link.bandwidth", "site.battery.charge"),
 )
 """Metrics of which it has the newest value."""
 
@@ -44,6 +47,10 @@ UNKNOWN_CORES = 2
 MEBIBYTE = 1024**2
 
 
+STRAGGLES_FROM_S = 5.0
+"""Seconds of work that wait at a site, from which it has only the cores that it uses."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """The view, and what else a proposal tells."""
@@ -51,26 +58,36 @@ class Picture:
     view: MeshView
     stays: Mapping[str, str]
     """Job that must not move → why."""
+    waiting: Mapping[str, float]
+    """Job → core-seconds of work that wait: its backlog, less what comes between two micro-batches."""
 
 
 class Measurements:
-    """Measured values: the mean of the points of each series."""
+    """Measured values: the points of each series."""
 
     def __init__(self, series: Iterable[Series]) -> None:
-        self._newest = {
-            (each.site, each.entity, each.metric): (each.points[-1][0], fmean(v for _, v in each.points))
-            for each in series
-            if each.points
-        }
+        self._points = {(each.site, each.entity, each.metric): each.points for each in series if each.points}
 
     def value(self, site: str, entity: str, metric: str) -> float | None:
-        """Return the value of a series; None if there is none."""
-        found = self._newest.get((site, entity, metric))
-        return None if found is None else found[1]
+        """Return the mean of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else fmean(value for _, value in points)
+
+    def newest(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the newest value of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else points[-1][1]
+
+    def rise_per_s(self, site: str, entity: str, metric: str) -> float:
+        """Return how fast a series rose, in units per second. Negative if it fell, 0 if that is not known."""
+        points = self._points.get((site, entity, metric), [])
+        if len(points) < 2 or points[-1][0] <= points[0][0]:
+            return 0.0
+        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
     def age_s(self, now: float) -> float:
         """Return the age of the series whose newest point is the oldest."""
-        return max((now - at for at, _ in self._newest.values()), default=0.0)
+        return max((now - points[-1][0] for points in self._points.values()), default=0.0)
 
     def links(self, sites: Collection[str]) -> Iterator[Link]:
         """Yield the links between sites that were measured, and those over the hub for others."""
@@ -94,10 +111,12 @@ def picture(
     measured: Measurements,
     now: float,
     movable: Collection[str] | None = None,
+    stability: Mapping[str, float] | None = None,
 ) -> Picture:
     """Return the picture of the sites that are up, and of the jobs at them.
 
-    `described` has the jobs of pipelines. Only `movable` jobs may move; None for all.
+    `described` has the jobs of pipelines. Only `movable` jobs may move; None for all. `stability` has the
+    share of time that a site is expected to be up; 1 for others.
     """
     names = {site.name for site in sites}
     present = [job for job in jobs if job.site in names]
@@ -105,18 +124,53 @@ def picture(
     streams = {(job.output.site, job.output.stream): job.spec.name for job in present}
     cores = _cores(present, described, measured)
     idle = MeshView(
-        sites=tuple(map(_site, sites)),
+        sites=tuple(_site(site, measured, (stability or {}).get(site.name, 1.0)) for site in sites),
         links=tuple(measured.links(sorted(names))),
         sources=tuple(_sources(present, streams, measured, names)),
         jobs=tuple(_job(job, streams, described, measured, names, stays) for job in present),
         age_s=max(measured.age_s(now), 0.0),
     )
     costs = {
-        job.name: cores[job.name] / max(sum(idle.rates_out[name] for name in job.inputs), LEAST_RATE)
-        for job in idle.jobs
+        job.spec.name: cores[job.spec.name] / (_read(job, measured) or _arriving(idle, job.spec.name))
+        for job in present
     }
-    placed = tuple(replace(job, cpu_s_per_event=costs[job.name]) for job in idle.jobs)
-    return Picture(replace(idle, jobs=placed), stays)
+    waiting = {job.spec.name: _waiting(job, measured, costs[job.spec.name]) for job in present}
+    view = replace(
+        idle,
+        jobs=tuple(replace(job, cpu_s_per_event=costs[job.name]) for job in idle.jobs),
+        sites=tuple(_straggling(site, present, waiting, measured) for site in idle.sites),
+    )
+    return Picture(view, stays, waiting)
+
+
+def _arriving(view: MeshView, job: str) -> float:
+    """Return the events/s that come to a job."""
+    return max(sum(view.rates_out[name] for name in view.job[job].inputs), LEAST_RATE)
+
+
+def _read(job: JobView, measured: Measurements) -> float:
+    """Return the events/s that a job reads."""
+    return measured.value(job.site, f"job:{job.spec.name}", "job.event_rate") or 0.0
+
+
+def _waiting(job: JobView, measured: Measurements, cpu_s_per_event: float) -> float:
+    """Return the core-seconds of a job's backlog, without what comes within two micro-batches."""
+    batch_s = (job.status.batch_s if job.status is not None else None) or 0.0
+    usual = 2 * _read(job, measured) * (job.spec.trigger_s + batch_s)
+    backlog = measured.newest(job.site, f"job:{job.spec.name}", "job.backlog") or 0.0
+    return max(backlog - usual, 0.0) * cpu_s_per_event
+
+
+def _straggling(
+    site: Site, jobs: Iterable[JobView], waiting: Mapping[str, float], measured: Measurements
+) -> Site:
+    """Return a site that has no more cores than it uses, if ever more work waits there."""
+    there = [job.spec.name for job in jobs if job.site == site.name]
+    rises = any(measured.rise_per_s(site.name, f"job:{name}", "job.backlog") > 0 for name in there)
+    used = measured.value(site.name, "process:engine", "process.cpu.utilization")
+    if not used or not rises or sum(waiting[name] for name in there) < STRAGGLES_FROM_S * used:
+        return site
+    return replace(site, cores=min(site.cores, used))
 
 
 def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collection[str] | None) -> str | None:
@@ -131,11 +185,21 @@ def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collecti
     return None
 
 
-def _site(spec: SiteSpec) -> Site:
+def _site(spec: SiteSpec, measured: Measurements, stability: float) -> Site:
     cores = spec.capacity.cores or spec.engine.cores or UNKNOWN_CORES
     memory_mb = spec.capacity.memory_mb or UNLIMITED_MB
     power = spec.power
-    return Site(spec.name, cores, memory_mb, power.idle_w, power.active_w, on_battery=power.battery)
+    charge = measured.newest(spec.name, "site", "site.battery.charge") if power.battery else None
+    return Site(
+        spec.name,
+        cores,
+        memory_mb,
+        power.idle_w,
+        power.active_w,
+        on_battery=power.battery,
+        battery_share=1.0 if charge is None else charge,
+        stability=stability,
+    )
 
 
 def _source_of(entry: tuple[str, str, str | None]) -> str:
@@ -153,7 +217,8 @@ def _sources(
     rates: defaultdict[tuple[str, str, str | None], float] = defaultdict(lambda: LEAST_RATE)
     for job in jobs:
         outside = [entry.place for entry in job.inputs if (entry.site, entry.stream) not in streams]
-        rate = measured.value(job.site, f"job:{job.spec.name}", "job.event_rate") or 0.0
+        grows = measured.rise_per_s(job.site, f"job:{job.spec.name}", "job.backlog")
+        rate = max(_read(job, measured) + grows, 0.0)
         for place in outside:
             rates[place] = max(rates[place], rate / len(job.inputs))
     for (site, stream, subject), rate in rates.items():
@@ -172,7 +237,7 @@ def _job(
 ) -> Job:
     name, known = job.spec.name, described.get(job.spec.name)
     entity = f"job:{name}"
-    read = measured.value(job.site, entity, "job.event_rate") or 0.0
+    read = _read(job, measured)
     made = measured.value(job.site, entity, "job.result_rate") or 0.0
     state_mb = (measured.value(job.site, entity, "job.state.memory") or 0.0) / MEBIBYTE
     allowed = {*sites}

@@ -57,6 +57,7 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
             "emulate_links": _kept("emulate_links", spec, old),
             "faults": _kept("faults", spec, old),
+            "autopilot": _kept("autopilot", spec, old),
             "storage": _kept("storage", spec, old),
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }

@@ -47,9 +47,21 @@ def spec_of_sites(names: str) -> MeshSpec:
 def parse_spec(content: dict[str, Any]) -> MeshSpec:
     """Return the spec in parsed TOML. Raises `TowpathError`."""
     try:
-        return MeshSpec.model_validate(content)
+        spec = MeshSpec.model_validate(content)
     except ValidationError as error:
         raise _explained(error) from error
+    if "autopilot" in spec.model_fields_set:
+        check_policy(spec.autopilot.policy, "autopilot.policy")
+    return spec
+
+
+def check_policy(name: str, field: str) -> None:
+    """Raise `TowpathError` (invalid) if there is no policy of placement with this name."""
+    # Here: policies need numpy, which takes a tenth of a second, and few meshes name one.
+    from towpath.placement.jobs.policies.registry import POLICIES
+
+    if name not in POLICIES:
+        raise TowpathError.unknown("policy", name, POLICIES, field=field)
 
 
 def _explained(error: ValidationError) -> TowpathError:

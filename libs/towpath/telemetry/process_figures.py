@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -164,9 +164,13 @@ def _use(process: psutil.Process) -> tuple[Identity, _Count, int]:
 class MachineFigures:
     """Measures the machine that a site runs on."""
 
-    def __init__(self, directory: Path) -> None:
-        """Measure the disk of `directory`, where the site keeps its data, and the rest of the machine."""
+    def __init__(self, directory: Path, charge: Callable[[], float | None] = lambda: None) -> None:
+        """Measure the disk of `directory`, where the site keeps its data, and the rest of the machine.
+
+        `charge` returns the share that its battery has left; None if it has none, or that is not known.
+        """
         self._directory = directory
+        self._charge = charge
         self._before: tuple[float, float] | None = None
 
     def look(self) -> dict[str, float]:
@@ -177,9 +181,24 @@ class MachineFigures:
             "site.memory.available": float(psutil.virtual_memory().available),
             "site.disk.free": float(psutil.disk_usage(str(self._directory)).free),
         }
+        if (charge := self._charge()) is not None:
+            values["site.battery.charge"] = charge
         if before is not None and now > before[0]:
             values["site.cpu.utilization"] = max(0.0, busy_s - before[1]) / (now - before[0])
         return values
+
+
+def battery_charge(file: Path | None = None) -> float | None:
+    """Return the share that the machine's battery has left, from a file with percent if there is one."""
+    if file is None:
+        # Systems without a battery, or without a way to ask, have no such function or answer None.
+        battery = getattr(psutil, "sensors_battery", lambda: None)()
+        return None if battery is None else battery.percent / 100
+    try:
+        percent = float(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return percent / 100 if 0 <= percent <= 100 else None
 
 
 _IDLE = ("idle", "iowait", "guest", "guest_nice")

@@ -214,7 +214,7 @@ async def _metering(
     )
     jetstream = bus.connection.jetstream()
     published = SiteMetrics(site, os.cpu_count() or 1, partial(jetstream.publish, METRICS_SUBJECT))
-    measured = [*sources(bus, site, home, jobs, children), uplinks.samples]
+    measured = [*sources(bus, settings.access.spec, home, jobs, children), uplinks.samples]
     metering = Metering(site, store, measured, published.see)
     await bus.serve(ReadMetrics, metering.read, site=site)
     await bus.serve(Echo, echo, site=site)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from random import uniform
 from time import time
 
@@ -18,6 +19,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
+from towpath.contracts.site import PowerSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import LinkProbe
 from towpath.mesh.state import MeshState
@@ -25,7 +27,7 @@ from towpath.processes import PidRecord, find
 from towpath.tasks import to_the_end
 from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S, samples_of
 from towpath.telemetry.metric_store import MetricStore
-from towpath.telemetry.process_figures import MachineFigures, ProcessFigures
+from towpath.telemetry.process_figures import MachineFigures, ProcessFigures, battery_charge
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +92,14 @@ async def _asked(source: Source) -> list[Sample]:
 
 
 def sources(
-    bus: Bus, site: str, home: Home, jobs: Jobs, children: Callable[[], Sequence[str]]
+    bus: Bus, spec: SiteSpec, home: Home, jobs: Jobs, children: Callable[[], Sequence[str]]
 ) -> list[Source]:
     """Return all measurements of a site. `children` are the processes that the agent keeps running now."""
+    site = spec.name
     streams, of_jobs = StreamFigures(), JobFigures(site, jobs)
     engines = SiteMeasures(bus, site, jobs.engines.names)
-    machine, processes, traffic = MachineFigures(home.site(site)), ProcessFigures(), Traffic(bus.connection)
+    machine = MachineFigures(home.site(site), lambda: _charge(spec.power))
+    processes, traffic = ProcessFigures(), Traffic(bus.connection)
 
     async def storage() -> list[Sample]:
         states = await streams_at(bus.connection, site)
@@ -116,6 +120,12 @@ def sources(
         return samples_of("site", time(), await asyncio.to_thread(machine.look))
 
     return [storage, usage, wires, surroundings, engines.new]
+
+
+def _charge(power: PowerSpec) -> float | None:
+    if not power.battery:
+        return None
+    return battery_charge(None if power.charge_file is None else Path(power.charge_file))
 
 
 def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:

@@ -120,6 +120,19 @@ COMMANDS.add(
     "towpath.cli.placing",
     place="Move jobs to where a policy wants them, one after another, and never overload a site on the way.",
 )
+COMMANDS.add_as(
+    JOBS,
+    "autopilot",
+    "towpath.cli.autopilot:app",
+    "Tell the autopilot what is ahead of sites, and approve or refuse its decisions.",
+)
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.autopilot",
+    decisions=(
+        "List the autopilot's decisions: why jobs should move, what was expected, and what came of it."
+    ),
+)
 COMMANDS.add(
     WATCH,
     "towpath.cli.values",

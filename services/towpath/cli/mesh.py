@@ -17,6 +17,7 @@ from towpath.cli.settings import AsJson, home_of
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
 from towpath.containers import images
 from towpath.containers.daemon import check
+from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import FaultSettings, MeshSpec, ProcessStatus, SiteSpec, SiteStatus
@@ -57,6 +58,13 @@ def up(
             show_default="as it was, at first not",
         ),
     ] = None,
+    autopilot: Annotated[
+        AutopilotMode | None,
+        typer.Option(
+            help="Let jobs be moved before they break their goals; propose asks people first.",
+            show_default="as it was, at first off",
+        ),
+    ] = None,
     artefact_root: ArtefactRoot = None,
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
@@ -80,6 +88,8 @@ def up(
         spec = spec.model_copy(update={"emulate_links": emulate_links})
     if faults is not None:
         spec = spec.model_copy(update={"faults": FaultSettings(enabled=faults)})
+    if autopilot is not None:
+        spec = _piloted(home, spec, autopilot)
     root = chosen_artefact_root(home, spec.artefact_root, artefact_root)
     spec = spec.model_copy(update={"artefact_root": root})
     with working("starting …") as status:
@@ -158,6 +168,13 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     if home.state.exists():
         return MeshState.load(home).spec
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
+
+
+def _piloted(home: Home, spec: MeshSpec, mode: AutopilotMode) -> MeshSpec:
+    """Return the spec with a mode of the autopilot; what it does not say of the rest stays as it was."""
+    said = "autopilot" in spec.model_fields_set or not home.state.exists()
+    kept = (spec if said else MeshState.load(home).spec).autopilot
+    return spec.model_copy(update={"autopilot": kept.model_copy(update={"mode": mode})})
 
 
 def check_container_sites(spec: MeshSpec) -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from datetime import timedelta
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation
-from towpath.composition.mesh_view import NEWEST, RATES, Measurements, Picture, picture
-from towpath.contracts.commands import JobList, ListJobs, ListSites
+from towpath.composition.mesh_view import Picture
+from towpath.contracts.commands import JobList
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import now
-from towpath.contracts.metrics import MAX_POINTS, QueryMetrics
-from towpath.contracts.pipeline_commands import ListPipelines
 from towpath.contracts.placement import (
     JobPlace,
     PlacementFigures,
@@ -22,18 +17,13 @@ from towpath.contracts.placement import (
     ProposedMove,
     ProposePlacement,
 )
-from towpath.contracts.site import SiteSpec, SiteState
+from towpath.contracts.site import SiteSpec
+from towpath.mesh.present_picture import present_jobs, present_picture
 from towpath.placement.jobs.evaluation import evaluate
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
 from towpath.placement.jobs.policy import NoFeasiblePlacement
 from towpath.placement.jobs.price import price_of
 from towpath.placement.jobs.view import MeshView, Placement, avoiding
-
-ASK_S = 5.0
-"""Deadline of a question to the coordinator."""
-
-RATES_S, STEP_S = 300.0, 60.0
-"""Rates and CPU time are means of so many seconds, because a micro-batch takes much at once."""
 
 
 class Placements:
@@ -52,32 +42,23 @@ class Placements:
 
         if command.policy not in POLICIES:
             raise TowpathError.unknown("policy", command.policy, POLICIES)
-        jobs = await self._bus.request(ListJobs(), deadline_s=ASK_S)
-        seen = await self._picture(command, jobs)
+        jobs = await present_jobs(self._bus)
+        await self._check(command, jobs)
+        seen = await present_picture(
+            self._bus, self._specs, self._federation.query, jobs, movable=command.jobs
+        )
         current = {job.spec.name: job.site for job in jobs.jobs if job.spec.name in seen.view.job}
         # A large mesh takes seconds.
         return await asyncio.to_thread(_proposal, command, seen, current)
 
-    async def _picture(self, command: ProposePlacement, jobs: JobList) -> Picture:
+    async def _check(self, command: ProposePlacement, jobs: JobList) -> None:
+        """Raise `TowpathError` if a job or site that it names is unknown."""
         for name in command.jobs or []:
             jobs.named(name, field="jobs")
-        statuses = (await self._bus.request(ListSites(), deadline_s=ASK_S)).sites
-        pipelines = (await self._bus.request(ListPipelines(), deadline_s=ASK_S)).pipelines
-        up = {status.site for status in statuses if status.state is not SiteState.DOWN}
-        specs = await asyncio.to_thread(self._specs)
+        known = [spec.name for spec in await asyncio.to_thread(self._specs)]
         for site in command.avoid:
-            if site not in (known := [spec.name for spec in specs]):
+            if site not in known:
                 raise TowpathError.unknown("site", site, known, field="avoid")
-        described = {job.name: job for view in pipelines for job in view.spec.jobs}
-        sites = [spec for spec in specs if spec.name in up]
-        return picture(sites, jobs.jobs, described, await self._measured(), time.time(), command.jobs)
-
-    async def _measured(self) -> Measurements:
-        since = now() - timedelta(seconds=RATES_S)
-        newest = QueryMetrics(metrics=[*NEWEST], limit=MAX_POINTS)
-        rates = QueryMetrics(metrics=[*RATES], since=since, step_s=STEP_S, limit=MAX_POINTS)
-        found = await asyncio.gather(*map(self._federation.query, (newest, rates)))
-        return Measurements(series for each in found for series in each.series)
 
 
 def _proposal(command: ProposePlacement, seen: Picture, current: Placement) -> PlacementProposal:

@@ -11,12 +11,12 @@ from nats.errors import Error as NatsError
 
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
+from towpath.bus.announcements import Announcements
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator import without_faults
-from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.deployments.commands import PlanCommands
 from towpath.coordinator.deployments.devices import MeshDevices

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from towpath.contracts.autopilot import AUTOPILOT_COMMANDS, AUTOPILOT_EVENTS
 from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
@@ -54,6 +55,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *TRACE_COMMANDS,
     *VALUE_COMMANDS,
     *PLACEMENT_COMMANDS,
+    *AUTOPILOT_COMMANDS,
     *RESULT_COMMANDS,
     *SITE_COMMANDS,
     *DEVICE_COMMANDS,
@@ -65,7 +67,15 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_UPLINK_COMMANDS,
     *LOCAL_COMMANDS,
 )
-ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *PLAN_EVENTS, DeviceChanged, *LINK_EVENTS, *FAULT_EVENTS)
+ALL_EVENTS = (
+    *EVENTS,
+    *PIPELINE_EVENTS,
+    *PLAN_EVENTS,
+    DeviceChanged,
+    *LINK_EVENTS,
+    *FAULT_EVENTS,
+    *AUTOPILOT_EVENTS,
+)
 UNASKED: tuple[type[Message], ...] = (*ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
 """All that the mesh says of itself."""
 

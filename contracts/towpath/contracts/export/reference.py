@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from towpath.contracts.autopilot import AUTOPILOT_COMMANDS
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
@@ -141,6 +142,11 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                 "Commands for metrics, stored values, placement, traces and results",
                 "Served by the collector.",
                 (*METRIC_COMMANDS, *VALUE_COMMANDS, *PLACEMENT_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
+            ),
+            _messages(
+                "Commands for the autopilot",
+                "Served by the autopilot of a mesh whose setting `autopilot.mode` is not `off`.",
+                AUTOPILOT_COMMANDS,
             ),
             _messages(
                 "Commands at a site",

@@ -1,4 +1,4 @@
-"""Publish events of the coordinator into the EVENTS stream. If that fails, the log says so."""
+"""Publish events of a service into the EVENTS stream. If that fails, the log says so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import Error as JetStreamError
 from opentelemetry import propagate
 
-from towpath.bus import Bus
+from towpath.bus.bus import Bus
 from towpath.bus.passing import leaving
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.message import Event, new_identifier

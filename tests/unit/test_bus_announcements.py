@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from running.fault_trial import Bench, loaded
+from towpath.bus import announcements
+from towpath.bus.announcements import Announcements
 from towpath.contracts.fault_commands import RuleLoaded
 from towpath.contracts.links import LinkChanged, LinkConditions
-from towpath.coordinator import announcements
-from towpath.coordinator.announcements import Announcements
 from towpath.hooks.points import BUS_SEND
 
 EVENT = LinkChanged(site="jfk", conditions=LinkConditions())

@@ -1,0 +1,139 @@
+"""Look at the mesh, and ahead: rates, batteries, announced windows, and sites that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
+
+from towpath.autopilot.memory import Memory
+from towpath.autopilot.settings import AutopilotSettings
+from towpath.bus import Bus
+from towpath.composition.mesh_view import Picture
+from towpath.contracts.commands import JobList, ListOperations, OperationKind
+from towpath.contracts.metrics import QueryMetrics, SeriesList
+from towpath.mesh.present_picture import ASK_S, present_picture
+from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
+from towpath.placement.jobs.moves import Move
+from towpath.placement.jobs.view import Placement
+from towpath.telemetry.selection import matches
+
+RATES_S = 30.0
+"""Rates are means of so many seconds: an overload has to be seen soon."""
+
+STEPS = 10
+"""Forecasts of rates have so many steps within the horizon."""
+
+HISTORY = 720
+"""Looks that are remembered: an hour at one look in five seconds."""
+
+RESERVE = 0.05
+"""A battery counts as empty with this share left."""
+
+MOVE_S = 8.0
+"""A move takes so long while none was measured."""
+
+LOOK_BACK = 100
+"""Operations from which the duration of moves is known."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The present, and the time ahead."""
+
+    picture: Picture
+    current: Placement
+    ahead: Outlook
+    windows: tuple[Window, ...]
+    goals: dict[str, float]
+    move_s: Callable[[Move], float]
+
+
+class Foresight:
+    """Makes outlooks, and remembers what it measured for its forecasts."""
+
+    def __init__(self, bus: Bus, settings: AutopilotSettings, memory: Memory) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._memory = memory
+        self._rates: defaultdict[str, deque[tuple[float, float]]] = defaultdict(_history)
+        """Source → Unix seconds and events/s."""
+        self._charges: defaultdict[str, deque[tuple[float, float]]] = defaultdict(_history)
+        """Site on battery → Unix seconds and charge."""
+
+    async def look(self, jobs: JobList) -> Sight:
+        """Return the present and the time ahead. Raises `TowpathError`."""
+        now_s, spec = time.time(), self._settings.spec
+        histories = self._memory.histories()
+        stability = {site: availability(history, now_s) for site, history in histories.items()}
+        movable = [job.spec.name for job in jobs.jobs if matches(job.spec.name, spec.jobs)]
+        picture = await present_picture(
+            self._bus,
+            self._settings.sites,
+            self._query,
+            jobs,
+            rates_s=RATES_S,
+            movable=movable,
+            stability=stability,
+        )
+        self._note(picture, now_s)
+        durations = await self._durations()
+        windows = (*self._announced(now_s), *self._batteries(picture, now_s))
+        current = {job.spec.name: job.site for job in jobs.jobs if job.spec.name in picture.view.job}
+        return Sight(
+            picture,
+            current,
+            await asyncio.to_thread(self._outlook, picture, windows, now_s),
+            windows,
+            goals={name: spec.latency_s for name in current},
+            move_s=lambda move: durations.get(move.job, durations.get("", MOVE_S)),
+        )
+
+    async def _query(self, command: QueryMetrics) -> SeriesList:
+        return await self._bus.request(command, deadline_s=ASK_S)
+
+    def _note(self, picture: Picture, now_s: float) -> None:
+        for source in picture.view.sources:
+            self._rates[source.name].append((now_s, source.events_per_s))
+        for site in picture.view.sites:
+            if site.on_battery:
+                self._charges[site.name].append((now_s, site.battery_share))
+
+    def _outlook(self, picture: Picture, windows: tuple[Window, ...], now_s: float) -> Outlook:
+        horizon_s = self._settings.spec.horizon_s
+        step_s = horizon_s / STEPS
+        known = {source.name: [*self._rates[source.name]] for source in picture.view.sources}
+        rates = {name: forecast_rates(history, now_s, step_s, STEPS).upper for name, history in known.items()}
+        return outlook(picture.view, horizon_s, rates, step_s, windows, picture.waiting)
+
+    def _announced(self, now_s: float) -> Iterator[Window]:
+        for each in self._memory.windows():
+            begins, ends = each.begins.timestamp(), each.ends.timestamp()
+            yield Window(each.site, Cause(each.cause.value), begins - now_s, ends - now_s)
+
+    def _batteries(self, picture: Picture, now_s: float) -> Iterator[Window]:
+        for site in picture.view.sites:
+            if site.on_battery:
+                left = [(at_s, charge - RESERVE) for at_s, charge in self._charges[site.name]]
+                empty_s = empty_in_s(left, now_s)
+                if empty_s < self._settings.spec.horizon_s:
+                    yield Window(site.name, Cause.BATTERY, empty_s, self._settings.spec.horizon_s)
+
+    async def _durations(self) -> dict[str, float]:
+        """Return how long moves took, seconds: of each job, and of all as ''."""
+        asked = ListOperations(kind=OperationKind.MIGRATE, limit=LOOK_BACK)
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for each in (await self._bus.request(asked, deadline_s=ASK_S)).operations:
+            if each.figures is not None:
+                found[each.job].append(each.figures.total_s)
+                found[""].append(each.figures.total_s)
+        return {name: statistics.median(times) for name, times in found.items()}
+
+
+_history = partial(deque[tuple[float, float]], maxlen=HISTORY)

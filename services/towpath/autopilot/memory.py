@@ -1,0 +1,141 @@
+"""Everything that the autopilot remembers. It is in the hub's events, and read back when it starts."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from towpath.bus import Bus, follow_events
+from towpath.bus.announcements import Announcements
+from towpath.contracts.autopilot import (
+    Decision,
+    DecisionChanged,
+    DecisionState,
+    SiteWindow,
+    WindowChanged,
+)
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.events import SiteChanged
+from towpath.contracts.message import now
+from towpath.contracts.site import SiteState
+from towpath.placement.data.node_history import NodeHistory
+
+KEPT_DECISIONS = 1000
+KEPT_FAILURES = 100
+"""Of each site."""
+
+ENDED = frozenset({DecisionState.DONE, DecisionState.FAILED, DecisionState.REFUSED, DecisionState.DROPPED})
+
+
+class Memory:
+    """Decisions, windows, and failures of sites."""
+
+    def __init__(self, announcements: Announcements) -> None:
+        self._announcements = announcements
+        self.decisions: dict[str, Decision] = {}
+        """By identifier, the oldest first."""
+        self._windows: dict[str, SiteWindow] = {}
+        self._failures: defaultdict[str, list[float]] = defaultdict(list)
+        self._restarts: defaultdict[str, list[float]] = defaultdict(list)
+
+    async def recall(self, bus: Bus) -> None:
+        """Read what earlier autopilots remembered, and hear of sites from now on."""
+        await bus.subscribe(SiteChanged, self.hear)
+        for kind in (DecisionChanged, WindowChanged, SiteChanged):
+            stored = follow_events(bus, from_start=True, subject=kind.wildcard(), follow=False)
+            async for _, body in stored:
+                self._take(kind, body)
+
+    def _take(self, kind: type[DecisionChanged | WindowChanged | SiteChanged], body: dict[str, Any]) -> None:
+        try:
+            event = kind.model_validate(body)
+        except ValueError:
+            return  # An older version wrote it.
+        match event:
+            case DecisionChanged():
+                self._keep(event.now)
+            case WindowChanged():
+                self._keep_window(event)
+            case SiteChanged():
+                self._note(event)
+
+    async def hear(self, changed: SiteChanged) -> None:
+        """Note that a site failed or came back."""
+        self._note(changed)
+
+    def _note(self, changed: SiteChanged) -> None:
+        at_s, failures = changed.at.timestamp(), self._failures[changed.site]
+        if changed.state is SiteState.DOWN and (not failures or failures[-1] < at_s):
+            self._failures[changed.site] = [*failures, at_s][-KEPT_FAILURES:]
+        elif changed.state is SiteState.UP:
+            restarts = self._restarts[changed.site]
+            if not restarts or restarts[-1] < at_s:
+                self._restarts[changed.site] = [*restarts, at_s][-KEPT_FAILURES:]
+
+    def histories(self) -> Mapping[str, NodeHistory]:
+        """Return the history of each site that failed."""
+        return {
+            site: NodeHistory(failures[0] - 1, tuple(failures), tuple(self._restarts[site]))
+            for site, failures in self._failures.items()
+        }
+
+    async def change(self, decision: Decision) -> Decision:
+        """Store the new state of a decision, and tell."""
+        self._keep(decision)
+        await self._announcements.publish(DecisionChanged(decision=decision.decision, now=decision))
+        return decision
+
+    def _keep(self, decision: Decision) -> None:
+        self.decisions[decision.decision] = decision
+        for oldest in list(self.decisions)[:-KEPT_DECISIONS]:
+            del self.decisions[oldest]
+
+    def decision(self, name: str) -> Decision:
+        """Return a decision. Raises `TowpathError` if there is none."""
+        if name not in self.decisions:
+            raise TowpathError.unknown("decision", name, list(self.decisions)[-20:])
+        return self.decisions[name]
+
+    @property
+    def open(self) -> Decision | None:
+        """The one decision that has not ended."""
+        return next((each for each in reversed(self.decisions.values()) if each.state not in ENDED), None)
+
+    async def change_window(self, window: SiteWindow, *, withdrawn: bool = False) -> None:
+        """Store a window, or that it is withdrawn, and tell."""
+        changed = WindowChanged(window=window.window, now=window, withdrawn=withdrawn)
+        self._keep_window(changed)
+        await self._announcements.publish(changed)
+
+    def _keep_window(self, changed: WindowChanged) -> None:
+        self._windows.pop(changed.window, None)
+        if not changed.withdrawn:
+            self._windows[changed.window] = changed.now
+
+    def windows(self) -> list[SiteWindow]:
+        """Return the windows that have not ended, the next one first."""
+        present = [each for each in self._windows.values() if each.ends > now()]
+        self._windows = {each.window: each for each in present}
+        return sorted(present, key=lambda each: each.begins)
+
+    def moved_at_s(self) -> Mapping[str, list[float]]:
+        """Return when each job moved within the last hour, Unix seconds, the newest last."""
+        moved: defaultdict[str, list[float]] = defaultdict(list)
+        for each in self.decisions.values():
+            begun = (each.due or each.decided).timestamp()
+            if each.state in (DecisionState.DONE, DecisionState.FAILED) and begun > time.time() - 3600:
+                for move in each.moves:
+                    moved[move.job].append(begun)
+        return moved
+
+    def vetoed(self, within_s: float) -> frozenset[tuple[str, str]]:
+        """Return job and target of the moves that people refused within the last seconds."""
+        since = now().timestamp() - within_s
+        return frozenset(
+            (move.job, move.target)
+            for each in self.decisions.values()
+            if each.state is DecisionState.REFUSED and each.decided.timestamp() > since
+            for move in each.moves
+        )

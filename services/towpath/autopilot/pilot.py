@@ -1,0 +1,223 @@
+"""Look, decide, move, look back: one decision at a time.
+
+A decision is stored before its first move, and each move has an identifier made from it. So an autopilot that
+is killed while jobs move is continued by the next one: the coordinator recognises the moves it has already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from nats.errors import Error as NatsError
+
+from towpath.autopilot.foresight import Foresight, Sight
+from towpath.autopilot.looking_back import LookingBack
+from towpath.autopilot.memory import Memory
+from towpath.autopilot.reasons import RULES, reason_of
+from towpath.autopilot.settings import AutopilotSettings
+from towpath.bus import Bus
+from towpath.contracts.autopilot import (
+    AutopilotMode,
+    DecidedMove,
+    Decision,
+    DecisionOutcome,
+    DecisionState,
+    Expectation,
+)
+from towpath.contracts.commands import MigrateJob, OperationState, ShowOperation
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import new_identifier, now
+from towpath.mesh.present_picture import ASK_S, present_jobs
+from towpath.placement.autopilot import deciding
+from towpath.placement.autopilot.deciding import Past, Verdict, decide
+from towpath.placement.autopilot.violations import Prediction
+from towpath.placement.jobs.policies.registry import policy
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+MOVE_DEADLINE_S = 600.0
+"""Deadline for one move: a large state over a narrow link."""
+
+ATTEMPT_S = 10.0
+"""The coordinator may have restarted when no answer came for this long."""
+
+WAITS = frozenset({DecisionState.PLANNED, DecisionState.HELD, DecisionState.PROPOSED})
+"""States of a decision of which the next look may make another one."""
+
+
+class Pilot:
+    """Runs decisions."""
+
+    def __init__(self, bus: Bus, settings: AutopilotSettings, memory: Memory) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._memory = memory
+        self._foresight = Foresight(bus, settings, memory)
+        self._back = LookingBack(bus, settings, memory)
+        self._policy = policy(settings.spec.policy)
+        self._past = Past()
+        self._moving: asyncio.Task[None] | None = None
+        self.looked: datetime | None = None
+        self.trouble: str | None = None
+
+    async def fly(self) -> None:
+        """Look at every interval, until cancelled. Failures do not end it."""
+        try:
+            if (left := self._memory.open) is not None and left.state is DecisionState.MOVING:
+                self._start(left)
+            while True:
+                await asyncio.sleep(self._settings.spec.interval_s)
+                await self._try()
+        finally:
+            if self._moving is not None:
+                await end([self._moving])
+
+    async def _try(self) -> None:
+        try:
+            async with asyncio.timeout(6 * ASK_S):
+                await self._back.review()
+                await self._look()
+        except (TowpathError, NatsError, OSError, TimeoutError, ValueError) as error:
+            log.warning("no look: %s", error)
+            self.trouble = str(error) or type(error).__name__
+        else:
+            self.looked, self.trouble = now(), None
+
+    async def _look(self) -> None:
+        jobs = await present_jobs(self._bus)
+        if self._is_moving or any(job.operation is not None for job in jobs.jobs):
+            return  # Never during another change: what is measured now says little about afterwards.
+        sight = await self._foresight.look(jobs)
+        past = replace(
+            self._past,
+            moved_at_s=self._memory.moved_at_s(),
+            vetoed=self._memory.vetoed(self._settings.spec.horizon_s),
+        )
+        found = await asyncio.to_thread(
+            decide,
+            sight.ahead,
+            sight.current,
+            sight.goals,
+            self._policy,
+            self._settings.rules,
+            past,
+            now().timestamp(),
+            sight.move_s,
+        )
+        self._past = found.remembered(past)
+        await self._take(found, sight)
+
+    @property
+    def _is_moving(self) -> bool:
+        return self._moving is not None and not self._moving.done()
+
+    async def _take(self, found: deciding.Decision, sight: Sight) -> None:
+        """Make the stored decision that of this look."""
+        before = self._memory.open
+        if found.verdict is Verdict.UNCONFIRMED:
+            return
+        if found.verdict is Verdict.CONTENT or found.gain_s < self._settings.rules.least_gain_s:
+            if before is not None:
+                await self._memory.change(before.model_copy(update={"state": DecisionState.DROPPED}))
+            return
+        wanted = self._decision(found, sight)
+        if before is not None and before.moves == wanted.moves:
+            if (before.state, before.rule) == (wanted.state, wanted.rule):
+                return
+            wanted = wanted.model_copy(update={"decision": before.decision, "decided": before.decided})
+        elif before is not None:
+            await self._memory.change(before.model_copy(update={"state": DecisionState.DROPPED}))
+        stored = await self._memory.change(wanted)
+        log.info("%s: %s: %s", stored.state, ", ".join(map(_told, stored.moves)), stored.reason)
+        if stored.state is DecisionState.MOVING:
+            self._start(stored)
+
+    def _decision(self, found: deciding.Decision, sight: Sight) -> Decision:
+        assert found.staying is not None
+        assert found.moving is not None
+        act = self._settings.spec.mode is AutopilotMode.ACT
+        states = {
+            Verdict.MOVE: DecisionState.MOVING if act else DecisionState.PROPOSED,
+            Verdict.TOO_EARLY: DecisionState.PLANNED,
+        }
+        return Decision(
+            decision=new_identifier(),
+            decided=now(),
+            state=states.get(found.verdict, DecisionState.HELD),
+            reason=reason_of(found, sight),
+            rule=RULES.get(found.verdict, ""),
+            moves=[DecidedMove(job=m.job, origin=m.origin, target=m.target) for m in found.moves],
+            due=now() + timedelta(seconds=found.due_s),
+            horizon_s=sight.ahead.seconds,
+            staying=_expectation(found.staying),
+            moving=_expectation(found.moving),
+            gain_s=found.gain_s,
+            cost_s=found.cost_s,
+        )
+
+    async def approve(self, name: str) -> Decision:
+        """Carry out a decision that waits. Raises `TowpathError`."""
+        decision = self._waiting(name)
+        if self._is_moving:
+            raise TowpathError(ErrorCode.BUSY, "jobs move for another decision", field="decision", value=name)
+        begun = {"state": DecisionState.MOVING, "rule": "", "due": now()}
+        stored = await self._memory.change(decision.model_copy(update=begun))
+        self._start(stored)
+        return stored
+
+    async def refuse(self, name: str) -> Decision:
+        """Forbid a decision that waits. Raises `TowpathError`."""
+        return await self._memory.change(
+            self._waiting(name).model_copy(update={"state": DecisionState.REFUSED})
+        )
+
+    def _waiting(self, name: str) -> Decision:
+        decision = self._memory.decision(name)
+        if decision.state not in WAITS:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"the decision is {decision.state}",
+                field="decision",
+                value=name,
+                allowed=f"one that is {', '.join(sorted(WAITS))}",
+            )
+        return decision
+
+    def _start(self, decision: Decision) -> None:
+        self._moving = asyncio.create_task(self._carry_out(decision), name=f"decision {decision.decision}")
+
+    async def _carry_out(self, decision: Decision) -> None:
+        """Make the moves one after the other. The first that fails ends it."""
+        moved_s = downtime_s = 0.0
+        try:
+            for number, move in enumerate(decision.moves, 1):
+                command = MigrateJob(id=f"{decision.decision}-{number}", job=move.job, to=move.target)
+                answer = await self._bus.request(command, deadline_s=MOVE_DEADLINE_S, attempt_s=ATTEMPT_S)
+                if answer.state is not OperationState.COMPLETED:
+                    raise TowpathError(ErrorCode.FAILED, f"{_told(move)}: {answer.state} {answer.note}")
+                shown = await self._bus.request(ShowOperation(operation=answer.operation), deadline_s=ASK_S)
+                if shown.figures is not None:
+                    moved_s += shown.figures.total_s
+                    downtime_s = max(downtime_s, shown.figures.downtime_s or 0.0)
+        except (TowpathError, NatsError, OSError) as error:
+            log.warning("decision %s failed: %s", decision.decision, error)
+            failed = {"state": DecisionState.FAILED, "error": str(error)}
+            await self._memory.change(decision.model_copy(update=failed))
+            return
+        outcome = DecisionOutcome(moved_s=moved_s, downtime_s=downtime_s)
+        done = {"state": DecisionState.DONE, "outcome": outcome, "due": now()}
+        await self._memory.change(decision.model_copy(update=done))
+
+
+def _told(move: DecidedMove) -> str:
+    return f"{move.job}: {move.origin} → {move.target}"
+
+
+def _expectation(predicted: Prediction) -> Expectation:
+    return Expectation(
+        late_s=predicted.total_late_s, joules=predicted.joules, link_bytes=predicted.link_bytes
+    )

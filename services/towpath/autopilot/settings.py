@@ -1,0 +1,44 @@
+"""Settings of the autopilot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.contracts.autopilot import AutopilotSpec
+from towpath.contracts.site import SiteSpec
+from towpath.mesh.home import Home
+from towpath.mesh.hub_settings import HubSettings
+from towpath.mesh.state import MeshState
+from towpath.placement.autopilot.rules import Rules
+
+
+@dataclass(frozen=True)
+class AutopilotSettings(HubSettings):
+    """Address of the hub, and the rules that people set."""
+
+    service = "autopilot"
+
+    spec: AutopilotSpec
+
+    @classmethod
+    def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
+        """Return the autopilot's part of the mesh's settings."""
+        return {"spec": mesh.spec.autopilot}
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of decision."""
+        spec = self.spec
+        return Rules(
+            horizon_s=spec.horizon_s,
+            interval_s=spec.interval_s,
+            rest_s=spec.rest_s,
+            moves_per_hour=spec.moves_per_hour,
+            kilojoule_s=spec.kilojoule_s,
+            gigabyte_s=spec.gigabyte_s,
+        )
+
+    def sites(self) -> list[SiteSpec]:
+        """Return the settings of the present sites. Blocks."""
+        return [access.spec for access in MeshState.load(self.home).sites.values()]
