@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from towpath.contracts.autopilot import AutopilotMode, AutopilotSpec
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import FaultSettings
 from towpath.contracts.storage import StorageSpec
@@ -31,6 +32,7 @@ EVERYTHING = {
     "emulate_links": True,
     "faults": FaultSettings(enabled=True),
     "storage": StorageSpec(enabled=True),
+    "autopilot": AutopilotSpec(mode=AutopilotMode.PROPOSE),
 }
 """Settings of a mesh in which all services run."""
 

@@ -13,6 +13,7 @@ from running import waiting
 from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.jobs import merge
 from towpath.artefacts.entry_check import WITHIN_S
+from towpath.contracts.autopilot import AnnounceWindow
 from towpath.contracts.commands import (
     DeployJob,
     ListSites,
@@ -251,6 +252,7 @@ def body_for(route: Route) -> dict[str, Any]:
         "loadRules": {"rules": LoadRules.example["rules"]},
         "explainRule": ExplainRule.example["rule"],
         "runQueries": EXAMPLE_QUERIES,
+        "announceWindow": {name: value for name, value in AnnounceWindow.example.items() if name != "id"},
         "applyPlan": {name: ApplyPlan.example[name] for name in ("plan", "catalogue")},
         "updatePlan": {name: UpdatePlan.example[name] for name in ("operation", "arguments")},
     }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from towpath.contracts.autopilot import AutopilotMode, AutopilotSpec
 from towpath.contracts.site import EngineSpec, FaultSettings
 from towpath.contracts.topology import Node, Topology
 from towpath.lab.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
@@ -25,7 +26,11 @@ from towpath.mesh.state import MeshState
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")
 SERVICES = [service.name for service in hub_services()]
-WITH_FAULTS = {"emulate_links": True, "faults": FaultSettings(enabled=True)}
+EVERY_SERVICE = {
+    "emulate_links": True,
+    "faults": FaultSettings(enabled=True),
+    "autopilot": AutopilotSpec(mode=AutopilotMode.ACT),
+}
 TOPOLOGY = Topology(
     name="two",
     nodes=[Node(name="jfk", cores=1, memory_mb=1024), Node(name="cloud", cores=1, spare=True)],
@@ -34,7 +39,7 @@ TOPOLOGY = Topology(
 
 @pytest.fixture(scope="module")
 def mesh() -> MeshState:
-    return new_mesh(spec_of_sites("jfk,cloud").model_copy(update=WITH_FAULTS))
+    return new_mesh(spec_of_sites("jfk,cloud").model_copy(update=EVERY_SERVICE))
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +240,7 @@ def test_digest_when_a_site_has_another_engine_then_its_and_the_services_change(
 def test_digest_when_a_site_comes_then_those_change_who_know_all_sites(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     meshes = [
-        provision(home, spec_of_sites(names).model_copy(update=WITH_FAULTS))
+        provision(home, spec_of_sites(names).model_copy(update=EVERY_SERVICE))
         for names in ("jfk,cloud", "jfk,cloud,lga")
     ]
     assert changed(tmp_path / "secrets", *meshes) == {"lga", *SERVERS, *SERVICES}

@@ -34,8 +34,8 @@ class AutopilotSpec(Model):
     """Policy of placement that finds places, see `docs/placement.md`."""
     jobs: list[Pattern] = Field(default=["*"], min_length=1, max_length=100)
     """Jobs that it may move; `*` stands for any characters."""
-    latency_s: float = Field(default=2.0, gt=0, allow_inf_nan=False)
-    """Goal of each job: seconds from an event to its result that transfers and waiting may take."""
+    latency_s: float = Field(default=5.0, gt=0, allow_inf_nan=False)
+    """Goal of each job: seconds from the newest event in a result to the result."""
     horizon_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that it looks ahead. A move has to pay for itself within them."""
     interval_s: float = Field(default=5.0, ge=1, le=3600)

@@ -47,6 +47,8 @@ STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNKNOWN_PIPELINE: 422,
     ErrorCode.UNKNOWN_PLAN: 422,
     ErrorCode.UNKNOWN_TRACE: 422,
+    ErrorCode.UNKNOWN_DECISION: 422,
+    ErrorCode.UNKNOWN_WINDOW: 422,
     ErrorCode.UNAUTHORISED: 401,
     ErrorCode.SCHEMA_MISMATCH: 422,
     ErrorCode.NAME_IN_USE: 409,

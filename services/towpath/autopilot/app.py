@@ -26,12 +26,13 @@ AGAIN_S = 1.0
 async def run(settings: AutopilotSettings, stop: asyncio.Event) -> None:
     """Look and decide until `stop` is set. The next autopilot continues moves under way."""
     async with at_hub(settings, stop) as bus:
-        if bus is not None:
-            flying = asyncio.create_task(_fly(settings, bus), name="autopilot")
-            try:
-                await stop.wait()
-            finally:
-                await end([flying])
+        if bus is None:
+            return
+        async with asyncio.TaskGroup() as group:
+            # An error that was not foreseen ends the process: the supervisor starts another one.
+            flying = group.create_task(_fly(settings, bus), name="autopilot")
+            await stop.wait()
+            await end([flying])
 
 
 async def _fly(settings: AutopilotSettings, bus: Bus) -> None:

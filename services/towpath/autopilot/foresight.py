@@ -16,7 +16,7 @@ from towpath.autopilot.memory import Memory
 from towpath.autopilot.settings import AutopilotSettings
 from towpath.bus import Bus
 from towpath.composition.mesh_view import Picture
-from towpath.contracts.commands import JobList, ListOperations, OperationKind
+from towpath.contracts.commands import JobList, JobView, ListOperations, OperationKind
 from towpath.contracts.metrics import QueryMetrics, SeriesList
 from towpath.mesh.present_picture import ASK_S, present_picture
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
@@ -38,6 +38,9 @@ RESERVE = 0.05
 
 MOVE_S = 8.0
 """A move takes so long while none was measured."""
+
+LEAST_GOAL_S = 0.5
+"""Transfers and waiting may take so long, however slow micro-batches are: moving does not change those."""
 
 LOOK_BACK = 100
 """Operations from which the duration of moves is known."""
@@ -91,9 +94,14 @@ class Foresight:
             current,
             await asyncio.to_thread(self._outlook, picture, windows, now_s),
             windows,
-            goals={name: spec.latency_s for name in current},
+            goals={job.spec.name: self._goal_s(job) for job in jobs.jobs if job.spec.name in current},
             move_s=lambda move: durations.get(move.job, durations.get("", MOVE_S)),
         )
+
+    def _goal_s(self, job: JobView) -> float:
+        """Return how long transfers and waiting may take: the goal, less the usual micro-batch."""
+        batch_s = (job.status.batch_s if job.status is not None else None) or 0.0
+        return max(self._settings.spec.latency_s - job.spec.trigger_s - batch_s, LEAST_GOAL_S)
 
     async def _query(self, command: QueryMetrics) -> SeriesList:
         return await self._bus.request(command, deadline_s=ASK_S)

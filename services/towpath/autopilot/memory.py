@@ -66,19 +66,21 @@ class Memory:
         self._note(changed)
 
     def _note(self, changed: SiteChanged) -> None:
-        at_s, failures = changed.at.timestamp(), self._failures[changed.site]
-        if changed.state is SiteState.DOWN and (not failures or failures[-1] < at_s):
-            self._failures[changed.site] = [*failures, at_s][-KEPT_FAILURES:]
-        elif changed.state is SiteState.UP:
-            restarts = self._restarts[changed.site]
-            if not restarts or restarts[-1] < at_s:
-                self._restarts[changed.site] = [*restarts, at_s][-KEPT_FAILURES:]
+        kinds = {SiteState.DOWN: self._failures, SiteState.UP: self._restarts}
+        if changed.state in kinds:
+            times, at_s = kinds[changed.state][changed.site], changed.at.timestamp()
+            # The newest one comes twice if the site changed while the past was read.
+            if not times or times[-1] < at_s:
+                kinds[changed.state][changed.site] = [*times, at_s][-KEPT_FAILURES:]
 
     def histories(self) -> Mapping[str, NodeHistory]:
         """Return the history of each site that failed."""
         return {
-            site: NodeHistory(failures[0] - 1, tuple(failures), tuple(self._restarts[site]))
-            for site, failures in self._failures.items()
+            site: NodeHistory(
+                failures[0] - 1, tuple(failures), tuple(at for at in self._restarts[site] if at > failures[0])
+            )
+            for site, failures in [*self._failures.items()]
+            if failures
         }
 
     async def change(self, decision: Decision) -> Decision:

@@ -19,6 +19,8 @@ INPUT_CODES = frozenset(
         ErrorCode.UNKNOWN_PIPELINE,
         ErrorCode.UNKNOWN_PLAN,
         ErrorCode.UNKNOWN_TRACE,
+        ErrorCode.UNKNOWN_DECISION,
+        ErrorCode.UNKNOWN_WINDOW,
         ErrorCode.SCHEMA_MISMATCH,
         ErrorCode.NAME_IN_USE,
         ErrorCode.ALREADY_THERE,
