@@ -28,6 +28,7 @@ PROMISES = {
     "models": "Results depend on the events alone, and not on how micro-batches cut them",
     "queries": "Answers depend on the events alone",
     "stored values": "When its owner does not answer, the copy does, and the answer says so",
+    "autopilot": "has left before the link is gone, and nothing is lost or comes twice",
     "webhooks": "A restart of Towpath loses none",
     "pipelines": "Apply it. Later, apply a changed file, and Towpath does what the difference needs",
     "draining": "it first finishes what its inputs hold",

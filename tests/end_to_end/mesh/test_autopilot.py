@@ -1,0 +1,117 @@
+"""The autopilot of a whole mesh: a job leaves before its site loses its link, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from running.command_line import STEP_S, UP_S
+from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
+from running.promises import promise
+from running.waiting import eventually
+from towpath.bus import Bus
+from towpath.cli.connection import open_bus
+from towpath.cli.starting import wait_until_up
+from towpath.contracts.autopilot import (
+    AnnounceWindow,
+    AutopilotMode,
+    AutopilotSpec,
+    Decision,
+    DecisionState,
+    ShowAutopilot,
+)
+from towpath.contracts.commands import DeployJob, ListJobs
+from towpath.contracts.job import JobSpec
+from towpath.contracts.links import LinkConditions, ShapeLink
+from towpath.contracts.message import now
+from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.mesh.home import Home
+from towpath.mesh.lifecycle import down, up
+from towpath.mesh.state import MeshState
+from towpath.processes import find
+
+SITES = ("jfk", "cloud")
+TUNNEL_IN_S, TUNNEL_S = 20.0, 600.0
+"""The job is to leave at once: a move is expected to take 8 s, and three times as long is kept for it."""
+
+AUTOPILOT = AutopilotSpec(mode=AutopilotMode.ACT, horizon_s=60, interval_s=1, rest_s=1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    yield Home(tmp_path / "mesh")
+    down(Home(tmp_path / "mesh"))
+
+
+@contextlib.asynccontextmanager
+async def running(home: Home) -> AsyncIterator[tuple[MeshState, Bus]]:
+    spec = MeshSpec(sites=[SiteSpec(name=name) for name in SITES], emulate_links=True, autopilot=AUTOPILOT)
+    state = await asyncio.to_thread(up, home, spec)
+    await wait_until_up(home, SITES, UP_S, lambda _: None)
+    async with open_bus(home) as bus:
+        yield state, bus
+
+
+async def decided(bus: Bus) -> Decision | None:
+    """Return the newest decision."""
+    decisions = (await bus.request(ShowAutopilot(limit=1), deadline_s=STEP_S, attempt_s=2)).decisions
+    return decisions[0] if decisions else None
+
+
+async def site_of(bus: Bus, name: str) -> str:
+    return (await bus.request(ListJobs(), deadline_s=STEP_S)).named(name).site
+
+
+@promise("autopilot")
+async def test_job_when_its_site_will_lose_its_link_then_leaves_before_and_no_result_is_lost(
+    home: Home,
+) -> None:
+    async with running(home) as (state, bus):
+        spec = JobSpec.model_validate(job("rides", "site/rides", "rides/counted", WINDOW, site="cloud"))
+        await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
+        async with flowing(state, "site/rides") as load:
+            await eventually(lambda: stored(bus, "OUT_rides"))
+            begins = now() + timedelta(seconds=TUNNEL_IN_S)
+            tunnel = AnnounceWindow(site="cloud", begins=begins, ends=begins + timedelta(seconds=TUNNEL_S))
+            await bus.request(tunnel, deadline_s=STEP_S)
+
+            async def is_moving() -> bool:
+                found = await decided(bus)
+                return found is not None and found.state in (DecisionState.MOVING, DecisionState.DONE)
+
+            await eventually(is_moving)
+            record = find(home.run, "autopilot")
+            assert record is not None
+            os.kill(record.pid, signal.SIGKILL)
+
+            async def is_done() -> bool:
+                found = await decided(bus)
+                return found is not None and found.state is DecisionState.DONE
+
+            await eventually(is_done)
+            assert await site_of(bus, "rides") == "jfk"
+            await bus.request(ShapeLink(site="cloud", conditions=LinkConditions(cut=True)), deadline_s=STEP_S)
+            moment = load.sent + 10 * PER_SECOND
+            await eventually(lambda: load.sent > moment)
+        closed = (load.sent - 6 * PER_SECOND) // PER_SECOND
+
+        async def has_all() -> bool:
+            return len(await stored(bus, "OUT_rides")) >= closed * KEYS
+
+        await eventually(has_all)
+        results = await stored(bus, "OUT_rides")
+        decision = await decided(bus)
+
+    assert set(windows(results).values()) == {1}
+    assert {result["values"]["events"] for result in results} == {PER_SECOND // KEYS}
+    assert {result["site"] for result in results} == {"jfk", "cloud"}
+    assert decision is not None
+    assert [(move.job, move.origin, move.target) for move in decision.moves] == [("rides", "cloud", "jfk")]
+    assert "cloud will have no link" in decision.reason
