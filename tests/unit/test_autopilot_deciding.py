@@ -47,6 +47,12 @@ def test_prediction_when_more_comes_than_a_site_can_do_then_jobs_are_late_until_
     assert found.late_s["count"] == pytest.approx(500, abs=20)
 
 
+def test_prediction_when_micro_batches_take_all_cores_then_no_work_waits() -> None:
+    full = replace(VIEW, jobs=(replace(COUNT, fixed_cores=2.0),))
+
+    assert predict(ahead(full), ON_TRAIN, GOALS).total_late_s == 0
+
+
 def test_prediction_when_a_site_may_fail_then_its_jobs_are_late_in_that_share_of_the_time() -> None:
     shaky = replace(VIEW, sites=(Site("train", 2, 1000, stability=0.9), VIEW.sites[1]))
 

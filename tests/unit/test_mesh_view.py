@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from towpath.composition.mesh_view import EVENT_BYTES, LEAST_RATE, Measurements, picture
+from towpath.composition.measurements import Measurements
+from towpath.composition.mesh_view import EVENT_BYTES, LEAST_RATE, picture
 from towpath.contracts.commands import EXAMPLE_SPEC, JobView
 from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import Demand, PipelineJob, Placement
@@ -26,6 +27,16 @@ def measured(**values: float) -> Measurements:
         site, entity, metric = name.split(", ")
         series.append(Series(site=site, entity=entity, metric=metric, unit="1", points=[(NOW - 3, value)]))
     return Measurements(series)
+
+
+def courses(**values: list[float]) -> list[Series]:
+    """Return values ten seconds apart, named as in `measured`."""
+    found = []
+    for name, several in values.items():
+        site, entity, metric = name.split(", ")
+        points = [(NOW - 10 * (len(several) - number), value) for number, value in enumerate(several)]
+        found.append(Series(site=site, entity=entity, metric=metric, unit="1", points=points))
+    return found
 
 
 def job(name: str, reads: str | None = None, **more: Any) -> JobView:
@@ -149,3 +160,41 @@ def test_picture_when_the_site_of_an_output_is_down_then_the_job_has_no_output_s
     view = picture(SITES[1:], [job("clean", site="cloud")], {}, measured(), NOW).view
 
     assert view.job["clean"].output_site is None
+
+
+EVENTS = [10.0, 20.0, 30.0, 40.0, 10.0, 20.0, 30.0, 40.0]
+BATCHES: dict[str, list[float]] = {
+    "jfk, process:engine, process.cpu.utilization": [0.7],
+    "jfk, job:clean, job.event_rate": [50.0],
+    "jfk, job:clean, job.batch.events": EVENTS,
+    "jfk, job:clean, job.latency.processing.p50": [0.2 + 0.01 * events for events in EVENTS],
+}
+
+
+def test_picture_when_larger_micro_batches_take_longer_then_that_is_what_an_event_costs() -> None:
+    view = picture(SITES, [job("clean")], {}, Measurements(courses(**BATCHES)), NOW).view
+
+    clean = view.job["clean"]
+    assert (clean.cpu_s_per_event, clean.fixed_cores) == (pytest.approx(0.01), pytest.approx(0.2))
+    assert view.cores_of(clean) == pytest.approx(0.7)
+
+
+def test_picture_when_a_job_falls_behind_then_more_comes_than_its_site_can_do() -> None:
+    behind = courses(**BATCHES, **{"jfk, job:clean, job.backlog": [1000.0, 1500.0, 2000.0]})
+
+    found = picture(SITES, [job("clean")], {}, Measurements(behind), NOW)
+
+    clean, site = found.view.job["clean"], found.view.site["jfk"]
+    assert [source.events_per_s for source in found.view.sources] == [pytest.approx(100.0)]
+    assert site.cores == pytest.approx(0.7)
+    assert found.view.event_cores_of(clean) == pytest.approx(1.4)
+    assert found.waiting["clean"] == pytest.approx((2000 - 2 * 50 * 1.5) * 0.7 / 50)
+
+
+def test_picture_when_a_battery_is_measured_and_a_site_fails_often_then_says_so() -> None:
+    powered = [SiteSpec(name="jfk", power=PowerSpec(battery=True))]
+    charged = measured(**{"jfk, site, site.battery.charge": 0.4})
+
+    site = picture(powered, [], {}, charged, NOW, stability={"jfk": 0.9}).view.site["jfk"]
+
+    assert (site.on_battery, site.battery_share, site.stability) == (True, 0.4, 0.9)

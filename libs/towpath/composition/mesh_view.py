@@ -1,11 +1,12 @@
 """Make the picture of a mesh that placement looks at, of its jobs and of what was measured. Pure functions.
 
 A job needs the cores that its pipeline says, else its part of what its site's engine uses: the part of all
-micro-batches that are under way at a time. What a micro-batch costs however few events it has is spread over
-them, so a prediction for a much larger load is too high.
+micro-batches that are under way at a time. Larger micro-batches take longer: how much longer is what an event
+costs, and the rest is what micro-batches cost however few events come. A job that falls behind spends all on
+its events.
 
-Events come in as fast as jobs read them and their backlogs grow. Where much waits, and ever more, the site
-has no more cores than its engine uses now, whatever it says.
+Events come in as fast as jobs read them and their backlogs grow. A site where a job falls behind has no more
+cores than its engine uses now, whatever it says.
 """
 
 from __future__ import annotations
@@ -13,15 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
+from towpath.composition.measurements import Measurements
 from towpath.contracts.commands import JobView
-from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import PipelineJob
 from towpath.contracts.site import SiteSpec
-from towpath.placement.jobs.hub_links import links_over_hub
-from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
+from towpath.placement.jobs.view import Job, MeshView, Site, Source
 
 RATES = ("job.event_rate", "job.result_rate", "job.backlog", "process.cpu.utilization")
 """Metrics of which the picture has the mean of some minutes, or how they rose."""
@@ -31,6 +29,9 @@ NEWEST = (
     *("link.round_trip", "link.bandwidth", "site.battery.charge"),
 )
 """Metrics of which it has the newest value."""
+
+BATCHES = EVENTS, DURATION = ("job.batch.events", "job.latency.processing.p50")
+"""Metrics of which the picture has the course over some minutes: events and duration of micro-batches."""
 
 LEAST_RATE = 0.001
 """Events/s of a source that is silent, so that the needs of its jobs count."""
@@ -47,8 +48,8 @@ UNKNOWN_CORES = 2
 MEBIBYTE = 1024**2
 
 
-STRAGGLES_FROM_S = 5.0
-"""Seconds of work that wait at a site, from which it has only the cores that it uses."""
+BEHIND_S = 5.0
+"""A job has fallen behind when what waits would take it so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -60,48 +61,6 @@ class Picture:
     """Job that must not move → why."""
     waiting: Mapping[str, float]
     """Job → core-seconds of work that wait: its backlog, less what comes between two micro-batches."""
-
-
-class Measurements:
-    """Measured values: the points of each series."""
-
-    def __init__(self, series: Iterable[Series]) -> None:
-        self._points = {(each.site, each.entity, each.metric): each.points for each in series if each.points}
-
-    def value(self, site: str, entity: str, metric: str) -> float | None:
-        """Return the mean of a series; None if there is none."""
-        points = self._points.get((site, entity, metric))
-        return None if points is None else fmean(value for _, value in points)
-
-    def newest(self, site: str, entity: str, metric: str) -> float | None:
-        """Return the newest value of a series; None if there is none."""
-        points = self._points.get((site, entity, metric))
-        return None if points is None else points[-1][1]
-
-    def rise_per_s(self, site: str, entity: str, metric: str) -> float:
-        """Return how fast a series rose, in units per second. Negative if it fell, 0 if that is not known."""
-        points = self._points.get((site, entity, metric), [])
-        if len(points) < 2 or points[-1][0] <= points[0][0]:
-            return 0.0
-        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-
-    def age_s(self, now: float) -> float:
-        """Return the age of the series whose newest point is the oldest."""
-        return max((now - points[-1][0] for points in self._points.values()), default=0.0)
-
-    def links(self, sites: Collection[str]) -> Iterator[Link]:
-        """Yield the links between sites that were measured, and those over the hub for others."""
-        known = {(a, b): link for a in sites for b in sites if (link := self._link(a, b, b)) is not None}
-        to_hub = [link for site in sites if (link := self._link(site, HUB_SCOPE, site)) is not None]
-        over_hub = {(link.origin, link.target): link for link in links_over_hub(to_hub)}
-        yield from {**over_hub, **known}.values()
-
-    def _link(self, site: str, peer: str, target: str) -> Link | None:
-        round_trip = self.value(site, f"link:{peer}", "link.round_trip")
-        if round_trip is None or site == peer:
-            return None
-        bandwidth = self.value(site, f"link:{peer}", "link.bandwidth") or float("inf")
-        return Link(site, target, round_trip / 2, bandwidth)
 
 
 def picture(
@@ -130,22 +89,35 @@ def picture(
         jobs=tuple(_job(job, streams, described, measured, names, stays) for job in present),
         age_s=max(measured.age_s(now), 0.0),
     )
-    costs = {
-        job.spec.name: cores[job.spec.name] / (_read(job, measured) or _arriving(idle, job.spec.name))
-        for job in present
-    }
-    waiting = {job.spec.name: _waiting(job, measured, costs[job.spec.name]) for job in present}
+    costs = {job.spec.name: _costs(job, cores, idle, described, measured) for job in present}
+    waiting = {job.spec.name: _waiting(job, measured, costs[job.spec.name][0]) for job in present}
     view = replace(
         idle,
-        jobs=tuple(replace(job, cpu_s_per_event=costs[job.name]) for job in idle.jobs),
-        sites=tuple(_straggling(site, present, waiting, measured) for site in idle.sites),
+        jobs=tuple(
+            replace(job, cpu_s_per_event=costs[job.name][0], fixed_cores=costs[job.name][1])
+            for job in idle.jobs
+        ),
+        sites=tuple(_limited(site, present, measured) for site in idle.sites),
     )
     return Picture(view, stays, waiting)
 
 
-def _arriving(view: MeshView, job: str) -> float:
-    """Return the events/s that come to a job."""
-    return max(sum(view.rates_out[name] for name in view.job[job].inputs), LEAST_RATE)
+def _costs(
+    job: JobView,
+    cores: Mapping[str, float],
+    view: MeshView,
+    described: Mapping[str, PipelineJob],
+    measured: Measurements,
+) -> tuple[float, float]:
+    """Return the CPU seconds of an event, and the cores that a job needs beside."""
+    name = job.spec.name
+    rate = _read(job, measured) or max(sum(view.rates_out[n] for n in view.job[name].inputs), LEAST_RATE)
+    slope = measured.slope(job.site, f"job:{name}", EVENTS, DURATION)
+    is_said = name in described and described[name].resources.cores
+    if slope is None or is_said or _falls_behind(job, measured):
+        return cores[name] / rate, 0.0
+    cost = max(slope, 0.0)
+    return cost, max(cores[name] - cost * rate, 0.0)
 
 
 def _read(job: JobView, measured: Measurements) -> float:
@@ -161,16 +133,20 @@ def _waiting(job: JobView, measured: Measurements, cpu_s_per_event: float) -> fl
     return max(backlog - usual, 0.0) * cpu_s_per_event
 
 
-def _straggling(
-    site: Site, jobs: Iterable[JobView], waiting: Mapping[str, float], measured: Measurements
-) -> Site:
-    """Return a site that has no more cores than it uses, if ever more work waits there."""
-    there = [job.spec.name for job in jobs if job.site == site.name]
-    rises = any(measured.rise_per_s(site.name, f"job:{name}", "job.backlog") > 0 for name in there)
+def _falls_behind(job: JobView, measured: Measurements) -> bool:
+    """True if a job's backlog grows, and is more than it reads in some seconds."""
+    entity = f"job:{job.spec.name}"
+    backlog = measured.newest(job.site, entity, "job.backlog") or 0.0
+    rises = measured.rise_per_s(job.site, entity, "job.backlog") > 0
+    return rises and backlog > _read(job, measured) * (BEHIND_S + 2 * job.spec.trigger_s)
+
+
+def _limited(site: Site, jobs: Iterable[JobView], measured: Measurements) -> Site:
+    """Return a site that has no more cores than it uses, if a job there falls behind."""
     used = measured.value(site.name, "process:engine", "process.cpu.utilization")
-    if not used or not rises or sum(waiting[name] for name in there) < STRAGGLES_FROM_S * used:
-        return site
-    return replace(site, cores=min(site.cores, used))
+    if used and any(job.site == site.name and _falls_behind(job, measured) for job in jobs):
+        return replace(site, cores=min(site.cores, used))
+    return site
 
 
 def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collection[str] | None) -> str | None:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
 
 from towpath.bus import Bus
-from towpath.composition.mesh_view import NEWEST, RATES, Measurements, Picture, picture
+from towpath.composition.measurements import Measurements
+from towpath.composition.mesh_view import BATCHES, NEWEST, RATES, Picture, picture
 from towpath.contracts.commands import JobList, ListJobs, ListSites
 from towpath.contracts.message import now
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, SeriesList
@@ -23,6 +24,10 @@ RATES_S = 300.0
 
 POINTS = 5
 """Points of each rate within that time: enough to see what rises."""
+
+
+COURSE_S, COURSE_POINTS = 600.0, 60
+"""The course of micro-batches over so many seconds, in so many points."""
 
 
 async def present_picture(
@@ -57,5 +62,7 @@ async def _measured(query: Callable[[QueryMetrics], Awaitable[SeriesList]], rate
     since = now() - timedelta(seconds=rates_s)
     newest = QueryMetrics(metrics=[*NEWEST], limit=MAX_POINTS)
     rates = QueryMetrics(metrics=[*RATES], since=since, step_s=rates_s / POINTS, limit=MAX_POINTS)
-    found = await asyncio.gather(*map(query, (newest, rates)))
+    long = now() - timedelta(seconds=COURSE_S)
+    batches = QueryMetrics(metrics=[*BATCHES], since=long, step_s=COURSE_S / COURSE_POINTS, limit=MAX_POINTS)
+    found = await asyncio.gather(*map(query, (newest, rates, batches)))
     return Measurements(series for each in found for series in each.series)

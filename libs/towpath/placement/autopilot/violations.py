@@ -2,7 +2,7 @@
 
 The latency of a job is that of the slowest path to it: transfers, as `placement.jobs.evaluation` has them,
 and the time that work waits at each site on the way. A site is a fluid queue: work comes in as the cores that
-its jobs need, and is done with the cores that it has. What comes in beyond that waits until there is less.
+its events need, and is done with the cores that it has. What comes in beyond that waits until there is less.
 A job at a site that may fail breaks its goal in the share of time that the site is expected to be down, which
 is 1 − `Site.stability`.
 """
@@ -53,7 +53,7 @@ def predict(outlook: Outlook, placement: Placement, goals: Mapping[str, float]) 
         joules += figures.power_w * phase.seconds
         link_bytes += sum(figures.link_bytes_per_s.values()) * phase.seconds
         for seconds in _steps(phase.seconds):
-            waits = _work(phase.view, figures.cores, work, seconds)
+            waits = _work(phase.view, figures.event_cores, work, seconds)
             breaking = _breaking(phase.view, placement, waits, goals)
             if breaking and math.isinf(begins_s):
                 begins_s = at_s

@@ -67,6 +67,8 @@ class Evaluation:
     """Share of the sources' data that is checked."""
     cores: Mapping[str, float]
     """Site → cores that its jobs need, without checks."""
+    event_cores: Mapping[str, float]
+    """Site → the part of these that grows with the events. Beyond a site's cores, work waits."""
     link_bytes_per_s: Mapping[Pair, float]
     shortages: tuple[Shortage, ...]
 
@@ -97,6 +99,7 @@ def evaluate(view: MeshView, placement: Placement) -> Evaluation:
         added_w=added_w,
         checked_share=_checked_share(view, placement, shares),
         cores={site: sum(map(view.cores_of, jobs)) for site, jobs in at.items()},
+        event_cores={site: sum(map(view.event_cores_of, jobs)) for site, jobs in at.items()},
         link_bytes_per_s=sent,
         shortages=(*_short_sites(view, at), *_short_links(view, placement, sent)),
     )

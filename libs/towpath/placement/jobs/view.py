@@ -93,6 +93,9 @@ class Job:
     """Names of jobs and sources."""
     cpu_s_per_event: float
     memory_mb: float
+    fixed_cores: float = 0.0
+    """Cores that it needs however few events come, for its micro-batches. They take it nothing of what it can
+    do: when there is much to do, micro-batches become larger and fewer."""
     factor: float = 1.0
     """Events out for each event in: the selectivity."""
     bytes_per_event: float = 0.0
@@ -111,7 +114,14 @@ class Job:
     """The site that keeps what it publishes: jobs read it there, wherever it runs. None: where it runs."""
 
     def __post_init__(self) -> None:
-        for what in ("cpu_s_per_event", "memory_mb", "factor", "bytes_per_event", "state_bytes"):
+        for what in (
+            "cpu_s_per_event",
+            "fixed_cores",
+            "memory_mb",
+            "factor",
+            "bytes_per_event",
+            "state_bytes",
+        ):
             _check(f"job {self.name!r}: {what}", getattr(self, what))
         _check(f"job {self.name!r}: check_cpu_s_per_event", self.check_cpu_s_per_event or 0)
         _check(f"job {self.name!r}: check_memory_mb", self.check_memory_mb)
@@ -219,7 +229,11 @@ class MeshView:
         return {**outputs, **{source.name: source.site for source in self.sources}}
 
     def cores_of(self, job: Job) -> float:
-        """Return the cores that a job needs: events/s in times CPU seconds for each."""
+        """Return the cores that a job needs, for its micro-batches and its events."""
+        return job.fixed_cores + self.event_cores_of(job)
+
+    def event_cores_of(self, job: Job) -> float:
+        """Return the cores that a job's events need: events/s in times CPU seconds for each."""
         return job.cpu_s_per_event * sum(self.rates_out[name] for name in job.inputs)
 
     def check_cores_of(self, job: Job) -> float:

@@ -1,0 +1,66 @@
+"""Measured values, as the picture of a mesh needs them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import combinations
+from statistics import fmean, median
+
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.metrics import Series
+from towpath.placement.jobs.hub_links import links_over_hub
+from towpath.placement.jobs.view import Link
+
+LEAST_PAIRS = 8
+"""Pairs of values from which it is told how one metric rises with another."""
+
+
+class Measurements:
+    """Measured values: the points of each series."""
+
+    def __init__(self, series: Iterable[Series]) -> None:
+        self._points = {(each.site, each.entity, each.metric): each.points for each in series if each.points}
+
+    def value(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the mean of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else fmean(value for _, value in points)
+
+    def newest(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the newest value of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else points[-1][1]
+
+    def rise_per_s(self, site: str, entity: str, metric: str) -> float:
+        """Return how fast a series rose, in units per second. Negative if it fell, 0 if that is not known."""
+        points = self._points.get((site, entity, metric), [])
+        if len(points) < 2 or points[-1][0] <= points[0][0]:
+            return 0.0
+        return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+
+    def slope(self, site: str, entity: str, over: str, of: str) -> float | None:
+        """Return how much `of` rises with `over`: the median slope (Theil, Sen); None if little is known."""
+        known = dict(self._points.get((site, entity, over), []))
+        pairs = [(known[at], y) for at, y in self._points.get((site, entity, of), []) if at in known]
+        if len(pairs) < LEAST_PAIRS:
+            return None
+        slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(pairs, 2) if a[0] != b[0]]
+        return median(slopes) if slopes else None
+
+    def age_s(self, now: float) -> float:
+        """Return the age of the series whose newest point is the oldest."""
+        return max((now - points[-1][0] for points in self._points.values()), default=0.0)
+
+    def links(self, sites: Collection[str]) -> Iterator[Link]:
+        """Yield the links between sites that were measured, and those over the hub for others."""
+        known = {(a, b): link for a in sites for b in sites if (link := self._link(a, b, b)) is not None}
+        to_hub = [link for site in sites if (link := self._link(site, HUB_SCOPE, site)) is not None]
+        over_hub = {(link.origin, link.target): link for link in links_over_hub(to_hub)}
+        yield from {**over_hub, **known}.values()
+
+    def _link(self, site: str, peer: str, target: str) -> Link | None:
+        round_trip = self.value(site, f"link:{peer}", "link.round_trip")
+        if round_trip is None or site == peer:
+            return None
+        bandwidth = self.value(site, f"link:{peer}", "link.bandwidth") or float("inf")
+        return Link(site, target, round_trip / 2, bandwidth)
