@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -17,6 +17,9 @@ $(STAMP): pyproject.toml infra/setup.sh
 
 demo: setup ## Move a running job between two sites, with real departures, and judge that nothing was lost.
 	@.venv/bin/towpath demo
+
+demo-autopilot: setup ## Jobs leave ahead of a rush hour, a tunnel, an empty battery, a failing site; the same day without.
+	@.venv/bin/towpath demo-autopilot
 
 demo-edge: setup ## A train finds a flat wheel on board without a link, and delivers at stations; a job changes sides.
 	@.venv/bin/towpath demo-edge

@@ -16,6 +16,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.scenario_expectations import Expectations
+from towpath.contracts.scenario_foresight import Announcement, Discharge
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
 from towpath.contracts.scenario_nodes import NodeStep
 from towpath.contracts.scenario_strikes import Interception, Strike
@@ -193,6 +194,8 @@ STEP_ACTIONS = (
     "remove",
     "process",
     "node",
+    "announce",
+    "discharge",
 )
 
 
@@ -218,6 +221,8 @@ class Step(Model):
     remove: Removal | None = None
     process: ProcessRun | None = None
     node: NodeStep | None = None
+    announce: Announcement | None = None
+    discharge: Discharge | None = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Step:

@@ -96,6 +96,9 @@ class ReplayLoad(Model):
     events: int | None = Field(default=None, gt=0)
     """So many of them, and the load is over; the phase *during* lasts at least until then. Null: it goes
     on until the run stops it, and begins again when the recording is over."""
+    timetable: bool = False
+    """Of departures of all airports: they come as they stand in the timetable, compressed so that `rate` is
+    their mean. It needs `events`."""
     malformed_every: int | None = Field(default=None, gt=0)
     """A malformed record follows every Nth departure. Null: none."""
 
@@ -103,6 +106,9 @@ class ReplayLoad(Model):
     def _of_departures(self) -> ReplayLoad:
         if self.replay != "departures" and (self.airport or self.malformed_every):
             raise ValueError("only departures have an airport and malformed records")
+        others = self.airport or self.malformed_every or self.events is None
+        if self.timetable and (self.replay != "departures" or others):
+            raise ValueError("timetable is for so many departures of all airports, without malformed records")
         return self
 
     @property

@@ -11,7 +11,7 @@ from towpath.contracts.metrics import Series
 from towpath.placement.jobs.hub_links import links_over_hub
 from towpath.placement.jobs.view import Link
 
-LEAST_PAIRS = 8
+LEAST_PAIRS = 6
 """Pairs of values from which it is told how one metric rises with another."""
 
 

@@ -26,7 +26,7 @@ POINTS = 5
 """Points of each rate within that time: enough to see what rises."""
 
 
-COURSE_S, COURSE_POINTS = 600.0, 60
+COURSE_S, COURSE_POINTS = 600.0, 120
 """The course of micro-batches over so many seconds, in so many points."""
 
 

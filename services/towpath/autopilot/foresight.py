@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
-
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.settings import AutopilotSettings
 from towpath.bus import Bus
@@ -19,13 +17,14 @@ from towpath.composition.mesh_view import Picture
 from towpath.contracts.commands import JobList, JobView, ListOperations, OperationKind
 from towpath.contracts.metrics import QueryMetrics, SeriesList
 from towpath.mesh.present_picture import ASK_S, present_picture
+from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.view import Placement
 from towpath.telemetry.selection import matches
 
 RATES_S = 30.0
-"""Rates are means of so many seconds: an overload has to be seen soon."""
+"""Rates are means of so many seconds at most: an overload has to be seen soon."""
 
 STEPS = 10
 """Forecasts of rates have so many steps within the horizon."""
@@ -70,8 +69,11 @@ class Foresight:
         self._charges: defaultdict[str, deque[tuple[float, float]]] = defaultdict(_history)
         """Site on battery → Unix seconds and charge."""
 
-    async def look(self, jobs: JobList) -> Sight:
-        """Return the present and the time ahead. Raises `TowpathError`."""
+    async def look(self, jobs: JobList, unchanged_s: float) -> Sight:
+        """Return the present and the time ahead. Raises `TowpathError`.
+
+        Jobs are where they are for `unchanged_s`: older measurements do not count.
+        """
         now_s, spec = time.time(), self._settings.spec
         histories = self._memory.histories()
         stability = {site: availability(history, now_s) for site, history in histories.items()}
@@ -81,7 +83,7 @@ class Foresight:
             self._settings.sites,
             self._query,
             jobs,
-            rates_s=RATES_S,
+            rates_s=min(RATES_S, unchanged_s),
             movable=movable,
             stability=stability,
         )

@@ -39,6 +39,7 @@ class Memory:
         self._windows: dict[str, SiteWindow] = {}
         self._failures: defaultdict[str, list[float]] = defaultdict(list)
         self._restarts: defaultdict[str, list[float]] = defaultdict(list)
+        self._up: set[str] = set()
 
     async def recall(self, bus: Bus) -> None:
         """Read what earlier autopilots remembered, and hear of sites from now on."""
@@ -66,12 +67,14 @@ class Memory:
         self._note(changed)
 
     def _note(self, changed: SiteChanged) -> None:
-        kinds = {SiteState.DOWN: self._failures, SiteState.UP: self._restarts}
-        if changed.state in kinds:
-            times, at_s = kinds[changed.state][changed.site], changed.at.timestamp()
-            # The newest one comes twice if the site changed while the past was read.
-            if not times or times[-1] < at_s:
-                kinds[changed.state][changed.site] = [*times, at_s][-KEPT_FAILURES:]
+        site, at_s = changed.site, changed.at.timestamp()
+        if changed.state is SiteState.UP and site not in self._up:
+            self._up.add(site)
+            self._restarts[site] = [*self._restarts[site], at_s][-KEPT_FAILURES:]
+        elif changed.state is SiteState.DOWN and site in self._up:
+            # A site that was never up has not failed: its mesh is starting.
+            self._up.remove(site)
+            self._failures[site] = [*self._failures[site], at_s][-KEPT_FAILURES:]
 
     def histories(self) -> Mapping[str, NodeHistory]:
         """Return the history of each site that failed."""

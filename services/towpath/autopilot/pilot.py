@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -45,6 +46,9 @@ MOVE_DEADLINE_S = 600.0
 ATTEMPT_S = 10.0
 """The coordinator may have restarted when no answer came for this long."""
 
+SETTLED_S = 10.0
+"""After a change, jobs have been measured for so long before the next look."""
+
 WAITS = frozenset({DecisionState.PLANNED, DecisionState.HELD, DecisionState.PROPOSED})
 """States of a decision of which the next look may make another one."""
 
@@ -61,6 +65,8 @@ class Pilot:
         self._policy = policy(settings.spec.policy)
         self._past = Past()
         self._moving: asyncio.Task[None] | None = None
+        self._changed_s = time.monotonic()
+        """End of the last change of the mesh."""
         self.looked: datetime | None = None
         self.trouble: str | None = None
 
@@ -90,8 +96,11 @@ class Pilot:
     async def _look(self) -> None:
         jobs = await present_jobs(self._bus)
         if self._is_moving or any(job.operation is not None for job in jobs.jobs):
-            return  # Never during another change: what is measured now says little about afterwards.
-        sight = await self._foresight.look(jobs)
+            self._changed_s = time.monotonic()
+        unchanged_s = time.monotonic() - self._changed_s
+        if unchanged_s < SETTLED_S:
+            return  # What is measured during a change says little about afterwards.
+        sight = await self._foresight.look(jobs, unchanged_s)
         past = replace(
             self._past,
             moved_at_s=self._memory.moved_at_s(),

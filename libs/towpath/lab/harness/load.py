@@ -15,7 +15,14 @@ from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
 from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.load_shapes import PresentLoad, due_times, planned
 from towpath.lab.harness.report import SentLoad
-from towpath.lab.workload.departures import AIRPORTS, Departure, closing_event, departures, with_malformed
+from towpath.lab.workload.departures import (
+    AIRPORTS,
+    Departure,
+    closing_event,
+    departures,
+    timetable,
+    with_malformed,
+)
 from towpath.lab.workload.replay import Replay, ReplayReport
 from towpath.lab.workload.text import line_events
 from towpath.mesh.state import SiteAccess
@@ -197,13 +204,25 @@ def synthetic(
 def recorded(load: ReplayLoad, stopped: StopAsked, present: PresentLoad | None = None) -> Iterator[DueEvent]:
     """Recorded events until `stopped` or until there were so many; after departures come closing ones."""
     due = 0.0
-    for payload, due in zip(_recording(load), due_times(present or (lambda: load)), strict=False):
+    times = due_times(present or (lambda: load))
+    events = _by_timetable(load) if load.timetable else map(DueEvent, _recording(load), times)
+    for event in events:
         if stopped():
             break
-        yield DueEvent(payload, due)
+        due = event.at
+        yield event
     if load.replay == "departures":
         for airport in AIRPORTS if load.airport is None else (load.airport,):
             yield DueEvent(closing_event(airport).payload, due)
+
+
+def _by_timetable(load: ReplayLoad) -> Iterator[DueEvent]:
+    """Yield the first departures of the timetable in its order, compressed so that `rate` is their mean."""
+    assert load.events is not None
+    due = [(each.scheduled_at.timestamp(), each.event.payload) for each in timetable(load.events)]
+    begin, length_s = due[0][0], max(due[-1][0] - due[0][0], 1.0)
+    for at, payload in due:
+        yield DueEvent(payload, (at - begin) / length_s * load.events / load.rate)
 
 
 def _recording(load: ReplayLoad) -> Iterator[bytes]:

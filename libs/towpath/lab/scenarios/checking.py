@@ -93,6 +93,9 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
             named.append((f"timeline.{i}.migrate.to", step.migrate.to))
         if step.migrate is not None and step.migrate.to is None and len(known) != 2:
             yield _wrong(f"timeline.{i}.migrate.to", None, known, "which site is not clear")
+        ahead = step.announce or step.discharge
+        if ahead is not None:
+            named.append((f"timeline.{i}.{step.action}.site", ahead.site))
         if step.pace is not None:
             loaded = sorted({load.site for load in scenario.load})
             if not loaded or step.pace.site not in (None, *loaded):

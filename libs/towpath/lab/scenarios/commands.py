@@ -28,6 +28,7 @@ from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
+from towpath.lab.scenarios.foreseeable import announce, discharge
 from towpath.lab.scenarios.interception import armed_interception
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
@@ -92,6 +93,8 @@ class Commands:
             "remove": self._remove,
             "process": self._process,
             "node": self._node,
+            "announce": self._announce,
+            "discharge": self._discharge,
         }
         await handlers[step.action](step)
 
@@ -276,6 +279,14 @@ class Commands:
                 allowed="a scenario that names a topology",
             )
         await self.stage.emulation.carry_out(step.node, self.seed)
+
+    async def _announce(self, step: Step) -> None:
+        assert step.announce is not None
+        await announce(self.stage, step.announce)
+
+    async def _discharge(self, step: Step) -> None:
+        assert step.discharge is not None
+        await discharge(self.stage, step.discharge)
 
     async def _report_of(self, operation: str, move: Migration) -> MoveReport:
         try:

@@ -87,6 +87,9 @@ def what_of(step: Step) -> str:
         return step.process.path
     if step.node is not None:
         return f"{step.node.do} {', '.join(nodes_of(step.node))}".strip()
+    ahead = step.announce or step.discharge
+    if ahead is not None:
+        return ahead.site
     named = step.deploy or step.apply
     if named is not None:
         return named.name

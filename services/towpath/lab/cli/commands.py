@@ -61,6 +61,14 @@ def add_to(commands: CommandList) -> None:
     )
     commands.add(
         DATA,
+        "towpath.lab.cli.demo_autopilot",
+        demo_autopilot=(
+            "Let jobs leave ahead of a rush hour, a tunnel, an empty battery and a failing site; check every "
+            "result."
+        ),
+    )
+    commands.add(
+        DATA,
         "towpath.lab.cli.demo_containers",
         demo_containers=(
             "Run a mesh as containers, move its main job between them by `handover`, and check every "
