@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -74,6 +74,9 @@ bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters 
 
 bench-placement: setup ## Simulate data placement and job placement beside what RAINBOW reports (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only data-placement --only job-placement $(SCALE)
+
+bench-autopilot: setup ## Simulate a year of three airports with the autopilot, and without, in ten minutes (SCALE=--quick).
+	@$(PYTHON) tests/bench/run.py --only autopilot $(SCALE)
 
 bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)

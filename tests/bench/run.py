@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import autopilot
 import commands
 import compare
 import cost
@@ -60,6 +61,7 @@ BENCHMARKS = {
         data_placement,
         observation,
         job_placement,
+        autopilot,
         stored_values,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )

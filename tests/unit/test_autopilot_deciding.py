@@ -151,3 +151,23 @@ def test_decision_when_bytes_have_a_price_then_the_job_goes_home_after_its_rest(
     ]
 
     assert verdicts == [Verdict.MOVE, Verdict.RESTING]
+
+
+def test_decision_when_jobs_have_to_leave_at_different_times_then_each_leaves_when_it_is_its_turn() -> None:
+    both = replace(
+        VIEW,
+        sites=(*VIEW.sites, Site("drone", 2, 1000)),
+        links=(*VIEW.links, Link("drone", "cloud", 0.05)),
+        jobs=(COUNT, replace(COUNT, name="sum")),
+    )
+    windows = (Window("train", Cause.LINK, 15, 100), Window("drone", Cause.BATTERY, 300, 600))
+
+    found = decide(
+        ahead(both, *windows),
+        {"count": "train", "sum": "drone"},
+        {"count": 1.0, "sum": 1.0},
+        Performance(),
+        RULES,
+    )
+
+    assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)

@@ -1,11 +1,12 @@
 """Decide which jobs move now: the rules of the autopilot, as a function of what it knows.
 
 1. Predict how it goes if nothing moves (`violations.py`).
-2. Ask the policy for places: as things are now, and as they will be; with all jobs free to move, and only
-   with those that will break their goals.
+2. Look for other places (`candidates.py`): those of the policy, as things are now and as they will be, and
+   those where jobs that will break their goals move alone.
 3. Gain is what such places save over the horizon: job-seconds of broken goals, and energy and bytes at their
    price in job-seconds. The cost of a move is the time that it is expected to take, as if the job broke its
-   goal meanwhile. Of all places those with the largest gain less cost are best.
+   goal meanwhile. Of all places those with the largest gain less cost are best. Of their moves, those
+   that gain nothing are left out.
 4. The rules say if that is enough, and if it is time: a job leaves as late as is safe, because the forecast
    may change until then.
 """
@@ -17,19 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from towpath.placement.autopilot.candidates import candidates
 from towpath.placement.autopilot.outlook import Outlook
 from towpath.placement.autopilot.rules import Rules
 from towpath.placement.autopilot.violations import Prediction, predict
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
-from towpath.placement.jobs.policy import NoFeasiblePlacement, Policy
-from towpath.placement.jobs.view import MeshView, Placement, avoiding
-
-UNSTABLE_FROM = 0.02
-"""Share of time in which a site is expected to be down, from which no job is placed there."""
+from towpath.placement.jobs.policy import Policy
+from towpath.placement.jobs.view import Placement
 
 
 class Verdict(StrEnum):
-    """Outcome of a look."""
+    """The outcome of a look."""
 
     MOVE = "move"
     CONTENT = "content"
@@ -52,7 +51,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Past:
-    """Memory of earlier decisions. Times are seconds, by one clock."""
+    """Decisions made before. Times are seconds, by one clock."""
 
     moved_at_s: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
     """Job → times at which it moved, the newest last."""
@@ -66,11 +65,11 @@ class Past:
 
 @dataclass(frozen=True)
 class Decision:
-    """Outcome of a look, with the figures behind it."""
+    """The outcome of a look, with the figures behind it."""
 
     verdict: Verdict
     moves: tuple[Move, ...] = ()
-    """Moves that it wants. Only with the verdict `move` they are to be made now."""
+    """Wanted moves: to be done now only with the verdict `move`."""
     staying: Prediction | None = None
     moving: Prediction | None = None
     gain_s: float = 0.0
@@ -121,87 +120,91 @@ def _best(
     move_s: Callable[[Move], float],
 ) -> Decision | None:
     """Return the moves with the largest gain less cost; None if none gains anything."""
-    found: list[Decision] = []
-    for wanted in _candidates(ahead, current, policy, rules, staying):
-        try:
-            moves = order_of_moves(ahead.phases[0].view, current, wanted)
-        except NoSafeOrder:
-            continue
-        moving = predict(ahead, wanted, goals)
-        gain_s = _saved(staying, moving, rules)
-        cost_s = sum(map(move_s, moves))
-        lead_s = rules.lead_factor * cost_s + rules.agreeing * rules.interval_s
-        begins_s = staying.begins_s if math.isfinite(staying.begins_s) else 0.0
-        due_s = max(begins_s - lead_s, 0.0)
-        found.append(Decision(Verdict.MOVE, moves, staying, moving, gain_s, cost_s, due_s))
-    best = max(found, key=lambda one: one.gain_s - one.cost_s, default=None)
+    view = ahead.phases[0].view
+
+    def may_leave(job: str) -> bool:
+        sites = (
+            site.name
+            for site in view.sites
+            if site.cores and site.name != current[job] and view.job[job].may_run_at(site.name)
+        )
+        return any(math.isfinite(move_s(Move(job, current[job], site))) for site in sites)
+
+    def judged(wanted: Placement) -> Decision | None:
+        return _judged(ahead, current, wanted, goals, rules, staying, move_s)
+
+    found = [judged(wanted) for wanted in candidates(ahead, current, policy, rules, staying, may_leave)]
+    best = max((one for one in found if one is not None), key=_net_s, default=None)
+    if best is not None and best.gain_s >= rules.least_gain_s:
+        best = _due_first(_trimmed(best, current, judged), rules, current, judged)
     return best if best is not None and best.gain_s > 0 else None
 
 
-def _candidates(
-    ahead: Outlook, current: Placement, policy: Policy, rules: Rules, staying: Prediction
-) -> Iterator[Placement]:
-    """Yield placements that differ from the current one, each once."""
-    late = {job for job, seconds in staying.late_s.items() if seconds > 0}
-    seen = [dict(current)]
-    for view in _views(ahead, rules):
-        for free in ({*current}, late):
-            try:
-                wanted = {**policy.place(_pinned(view, current, free))}
-            except NoFeasiblePlacement:
-                continue
-            if wanted not in seen:
-                seen.append(wanted)
-                yield wanted
+def _judged(
+    ahead: Outlook,
+    current: Placement,
+    wanted: Placement,
+    goals: Mapping[str, float],
+    rules: Rules,
+    staying: Prediction,
+    move_s: Callable[[Move], float],
+) -> Decision | None:
+    """Return the decision for a placement, before the rules; None if moves do not lead there."""
+    try:
+        moves = order_of_moves(ahead.phases[0].view, current, wanted)
+    except NoSafeOrder:
+        return None
+    cost_s = sum(map(move_s, moves))
+    if not moves or math.isinf(cost_s):
+        return None
+    moving = predict(ahead, wanted, goals)
+    helped = (job for job in goals if moving.late_s[job] < staying.late_s[job])
+    begins_s = min((staying.begin_s[job] for job in helped), default=0.0)
+    due_s = max(begins_s - _lead_s(cost_s, rules), 0.0) if math.isfinite(begins_s) else 0.0
+    return Decision(Verdict.MOVE, moves, staying, moving, _saved(staying, moving, rules), cost_s, due_s)
 
 
-def _views(ahead: Outlook, rules: Rules) -> Iterator[MeshView]:
-    """Yield the views for which places are looked for, once with all sites and once without those that fail.
+def _net_s(decision: Decision) -> float:
+    return decision.gain_s - decision.cost_s
 
-    They are the present one, and of phases with the same sites and links the one with the most work.
+
+def _trimmed(best: Decision, current: Placement, judged: Callable[[Placement], Decision | None]) -> Decision:
+    """Return the decision without the jobs that move in vain, or that make two sites swap jobs.
+
+    Policies place all that is free, however little it gains.
     """
-    busiest: dict[tuple[object, ...], MeshView] = {}
-    for view in (phase.view for phase in ahead.phases):
-        known = busiest.get(key := (view.sites, view.links))
-        if known is None or _needed(view) > _needed(known):
-            busiest[key] = view
-    failing = _failing(ahead)
-    for view in (ahead.phases[0].view, *busiest.values()):
-        usable = _within(view, rules)
-        yield usable
-        if failing:
-            yield avoiding(usable, failing)
+    while fewer := [one for targets in _fewer(best) if (one := judged({**current, **targets}))]:
+        found = max(fewer, key=_net_s)
+        if _net_s(found) < _net_s(best) and not _swaps(best.moves):
+            break
+        best = found
+    return best
 
 
-def _needed(view: MeshView) -> float:
-    return sum(map(view.cores_of, view.jobs))
+def _due_first(
+    best: Decision, rules: Rules, current: Placement, judged: Callable[[Placement], Decision | None]
+) -> Decision:
+    """Return the decision without the jobs that would break their goals much later than others.
+
+    Each job leaves when it is its turn.
+    """
+    assert best.staying is not None
+    begins = {move.job: best.staying.begin_s[move.job] for move in best.moves}
+    first_s = min(begins.values()) + _lead_s(best.cost_s, rules)
+    early = {move.job: move.target for move in best.moves if not first_s < begins[move.job] < math.inf}
+    return best if len(early) == len(begins) else judged({**current, **early}) or best
 
 
-def _failing(ahead: Outlook) -> set[str]:
-    """Return the sites that do not run in some phase, lose their last link, or may fail."""
-    now = _linked(ahead.phases[0].view)
-    found: set[str] = set()
-    for phase in ahead.phases:
-        found |= now - _linked(phase.view)
-        found |= {
-            site.name for site in phase.view.sites if not site.cores or site.stability <= 1 - UNSTABLE_FROM
-        }
-    return found
+def _lead_s(cost_s: float, rules: Rules) -> float:
+    """Return how long before their cause moves begin."""
+    return rules.lead_factor * cost_s + rules.agreeing * rules.interval_s
 
 
-def _linked(view: MeshView) -> set[str]:
-    return {end for link in view.links for end in (link.origin, link.target)}
-
-
-def _within(view: MeshView, rules: Rules) -> MeshView:
-    """Return the view with only the share of cores that jobs may use."""
-    return replace(view, sites=tuple(replace(site, cores=site.cores * rules.headroom) for site in view.sites))
-
-
-def _pinned(view: MeshView, current: Placement, free: set[str]) -> MeshView:
-    """Return the view with all other jobs where they are."""
-    jobs = (job if job.name in free else replace(job, pinned=current[job.name]) for job in view.jobs)
-    return replace(view, jobs=tuple(jobs))
+def _fewer(decision: Decision) -> Iterator[dict[str, str]]:
+    """Yield the new places of jobs, each time without one of them, if there are several."""
+    targets = {move.job: move.target for move in decision.moves}
+    for left_out in targets if len(targets) > 1 else ():
+        yield {job: target for job, target in targets.items() if job != left_out}
 
 
 def _saved(staying: Prediction, moving: Prediction, rules: Rules) -> float:
@@ -213,6 +216,8 @@ def _saved(staying: Prediction, moving: Prediction, rules: Rules) -> float:
 
 def _verdict(best: Decision, rules: Rules, past: Past, now_s: float) -> Verdict:
     """Return what the rules say of the best moves, the most telling refusal first."""
+    if rules.agreeing > 1 and (best.moves != past.wanted or past.agreed + 1 < rules.agreeing):
+        return Verdict.UNCONFIRMED
     if any((move.job, move.target) in past.vetoed for move in best.moves):
         return Verdict.VETOED
     if best.gain_s < max(rules.gain_factor * best.cost_s, rules.least_gain_s):
@@ -226,8 +231,6 @@ def _verdict(best: Decision, rules: Rules, past: Past, now_s: float) -> Verdict:
         return Verdict.RESTING
     if best.due_s > 0:
         return Verdict.TOO_EARLY
-    if rules.agreeing > 1 and (best.moves != past.wanted or past.agreed + 1 < rules.agreeing):
-        return Verdict.UNCONFIRMED
     return Verdict.MOVE
 
 

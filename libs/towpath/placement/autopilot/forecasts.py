@@ -79,9 +79,16 @@ def forecast_rates(
     return Forecast(step_s, tuple(np.maximum(mean, 0).tolist()), tuple(upper.tolist()))
 
 
+def _sorted(history: Sequence[tuple[float, float]], from_s: float, to_s: float) -> Floats:
+    """Return the pairs of an interval, by time: one row each."""
+    pairs = np.asarray(history, dtype=np.float64).reshape(-1, 2)
+    pairs = pairs[(from_s <= pairs[:, 0]) & (pairs[:, 0] <= to_s)]
+    return pairs[np.argsort(pairs[:, 0], kind="stable")]
+
+
 def _in_steps(history: Sequence[tuple[float, float]], now_s: float, step_s: float) -> Floats:
     """Return the mean value of each step until now, the newest last. Steps without one repeat the last."""
-    pairs = np.array(sorted(pair for pair in history if pair[0] <= now_s), dtype=np.float64).reshape(-1, 2)
+    pairs = _sorted(history, -math.inf, now_s)
     ages = np.floor((now_s - pairs[:, 0]) / step_s).astype(int)
     known = ages < MOST_VALUES
     if not known.any():
@@ -152,9 +159,7 @@ def empty_in_s(history: Sequence[tuple[float, float]], now_s: float) -> float:
     It is the median slope between any two readings of the last half hour (Theil and Sen), which single wrong
     readings do not change. Infinite while it charges, which the last third decides, or if nothing changes.
     """
-    readings = np.array(
-        sorted(pair for pair in history if now_s - CHARGE_S <= pair[0] <= now_s), dtype=np.float64
-    ).reshape(-1, 2)
+    readings = _sorted(history, now_s - CHARGE_S, now_s)
     if len(readings) < 2:
         return math.inf
     recent = readings[readings[:, 0] >= now_s - CHARGE_S / 3]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rules:
-    """Limits of decisions. Times are seconds."""
+    """Limits of a decision. Times are seconds."""
 
     horizon_s: float = 600.0
     """A move must pay for itself within this time."""

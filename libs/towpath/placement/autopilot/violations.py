@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from towpath.placement.autopilot.outlook import Outlook
-from towpath.placement.jobs.evaluation import arrivals, evaluate
+from towpath.placement.jobs.evaluation import usage
 from towpath.placement.jobs.view import MeshView, Placement
+
+Floats = NDArray[np.float64]
 
 STEP_S = 10.0
 """Waits are looked at this often. Work that waits grows evenly in between."""
@@ -28,12 +33,17 @@ class Prediction:
 
     late_s: Mapping[str, float]
     """Job → seconds in which it breaks its goal."""
-    begins_s: float
-    """Seconds from now until the first job breaks its goal. Infinite if none does, but for failures."""
+    begin_s: Mapping[str, float]
+    """Job → seconds from now until it breaks its goal. Infinite if it does not, but for failures."""
     joules: float
     """Energy of all sites."""
     link_bytes: float
     """Bytes over all links."""
+
+    @property
+    def begins_s(self) -> float:
+        """Seconds from now until the first job breaks its goal. Infinite if none does, but for failures."""
+        return min(self.begin_s.values(), default=math.inf)
 
     @property
     def total_late_s(self) -> float:
@@ -43,46 +53,57 @@ class Prediction:
 
 def predict(outlook: Outlook, placement: Placement, goals: Mapping[str, float]) -> Prediction:
     """Return the course of a placement. `goals` has for each job the seconds that its latency may take."""
-    late: defaultdict[str, float] = defaultdict(float)
+    late = dict.fromkeys(goals, 0.0)
     work: defaultdict[str, float] = defaultdict(float)
     for job, core_s in outlook.waiting.items():
         work[placement[job]] += core_s
-    at_s, begins_s, joules, link_bytes = 0.0, math.inf, 0.0, 0.0
+    begin_s = dict.fromkeys(goals, math.inf)
+    at_s, joules, link_bytes = 0.0, 0.0, 0.0
     for phase in outlook.phases:
-        figures = evaluate(phase.view, placement)
+        figures = usage(phase.view, placement)
         joules += figures.power_w * phase.seconds
         link_bytes += sum(figures.link_bytes_per_s.values()) * phase.seconds
-        for seconds in _steps(phase.seconds):
-            waits = _work(phase.view, figures.event_cores, work, seconds)
-            breaking = _breaking(phase.view, placement, waits, goals)
-            if breaking and math.isinf(begins_s):
-                begins_s = at_s
-            for job in goals:
-                risk = 1 - phase.view.site[placement[job]].stability
-                late[job] += seconds if job in breaking else seconds * risk
-            at_s += seconds
-    return Prediction(dict(late), begins_s, joules, link_bytes)
+        ends_s = _ends(phase.seconds, work, phase.view, figures.event_cores)
+        latency = _latencies(phase.view, placement, _waits(phase.view, figures.event_cores, work, ends_s))
+        step_s = phase.seconds / len(ends_s)
+        for job, goal_s in goals.items():
+            breaking = latency[job] > goal_s
+            in_time_s = phase.seconds - step_s * np.count_nonzero(breaking)
+            late[job] += phase.seconds - in_time_s * phase.view.site[placement[job]].stability
+            if breaking.any():
+                begin_s[job] = min(begin_s[job], at_s + step_s * int(breaking.argmax()))
+        at_s += phase.seconds
+    return Prediction(late, begin_s, joules, link_bytes)
 
 
-def _steps(seconds: float) -> Iterator[float]:
-    number = max(1, math.ceil(seconds / STEP_S))
-    yield from [seconds / number] * number
+def _ends(seconds: float, work: Mapping[str, float], view: MeshView, cores: Mapping[str, float]) -> Floats:
+    """Return when the steps of a phase end: there is one step if no work waits, and none will."""
+    is_even = not any(work.values()) and all(cores[site.name] <= site.cores for site in view.sites)
+    number = 1 if is_even else max(1, math.ceil(seconds / STEP_S))
+    return np.linspace(seconds / number, seconds, number)
 
 
-def _work(
-    view: MeshView, cores: Mapping[str, float], work: defaultdict[str, float], seconds: float
-) -> dict[str, float]:
-    """Let sites work for some seconds, and return how long work waits at each of them then."""
-    waits: dict[str, float] = {}
+def _waits(
+    view: MeshView, cores: Mapping[str, float], work: defaultdict[str, float], ends_s: Floats
+) -> dict[str, Floats]:
+    """Let sites work until the steps end, and return how long work waits at each of them then."""
+    waits: dict[str, Floats] = {}
     for site in view.sites:
-        work[site.name] = max(0.0, work[site.name] + (cores[site.name] - site.cores) * seconds)
-        waits[site.name] = work[site.name] / site.cores if site.cores else math.inf
+        left = np.maximum(0.0, work[site.name] + (cores[site.name] - site.cores) * ends_s)
+        work[site.name] = float(left[-1])
+        waits[site.name] = left / site.cores if site.cores else np.full_like(ends_s, math.inf)
     return waits
 
 
-def _breaking(
-    view: MeshView, placement: Placement, waits: Mapping[str, float], goals: Mapping[str, float]
-) -> set[str]:
-    """Return the jobs that break their goals."""
-    latency = arrivals(view, placement, waits)
-    return {job for job, goal_s in goals.items() if latency[job] > goal_s}
+def _latencies(view: MeshView, placement: Placement, waits: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return when each job's results have arrived, as `evaluation.arrivals`, for many waits at once."""
+    kept = view.kept_at(placement)
+    arrived: dict[str, Floats] = {}
+    for job in view.order:
+        site = placement[job.name]
+        latest: Floats | float = 0.0
+        for name in job.inputs:
+            transfer_s = view.transfer_s(name, kept[name], site)
+            latest = np.maximum(latest, arrived[name] + transfer_s if name in arrived else transfer_s)
+        arrived[job.name] = waits[site] + latest + view.transfer_s(job.name, site, kept[job.name])
+    return arrived

@@ -161,9 +161,11 @@ class MeshView:
         known = {site.name for site in self.sites}
         _check_unique("site", [site.name for site in self.sites])
         _check_unique("job or source", [one.name for one in (*self.sources, *self.jobs)])
-        _check_unique("link", [f"{link.origin} → {link.target}" for link in self.links])
+        if len({(link.origin, link.target) for link in self.links}) < len(self.links):
+            _check_unique("link", [f"{link.origin} → {link.target}" for link in self.links])
         for link in self.links:
-            _check_known(f"link {link.origin!r} → {link.target!r}", (link.origin, link.target), known)
+            if link.origin not in known or link.target not in known:
+                _check_known(f"link {link.origin!r} → {link.target!r}", (link.origin, link.target), known)
         for source in self.sources:
             _check_known(f"source {source.name!r}", (source.site,), known)
         inputs = {one.name for one in (*self.sources, *self.jobs)}
@@ -265,8 +267,8 @@ def _check(what: str, value: float, most: float = math.inf) -> None:
 
 
 def _check_unique(kind: str, names: list[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{kind} {twice!r} is there twice; names must be unique")
 
 
