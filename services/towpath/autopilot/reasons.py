@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from towpath.autopilot.foresight import Sight
-from towpath.placement.autopilot.deciding import UNSTABLE_FROM, Decision, Verdict
+from towpath.placement.autopilot.candidates import UNSTABLE_FROM
+from towpath.placement.autopilot.deciding import Decision, Verdict
 from towpath.placement.autopilot.outlook import Cause, Window
 
 RULES = {
