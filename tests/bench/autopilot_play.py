@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
@@ -133,6 +133,16 @@ class Flow:
         return arrivals(mesh(np.full(len(AIRPORTS), 100.0), UP, LINKED, STEADY), self.placement)
 
 
+@cache
+def _flow(places: tuple[str, ...]) -> Flow:
+    return Flow(dict(zip(JOBS, places, strict=True)))
+
+
+def flow_of(placement: Placement) -> Flow:
+    """Return the constants of a placement, which are computed once."""
+    return _flow(tuple(placement[job] for job in JOBS))
+
+
 def far_bytes(view: MeshView, placement: Placement) -> float:
     """Return bytes/s between airports, or to the cloud."""
     return sum(sent for (a, b), sent in link_bytes(view, placement).items() if a[:3] != b[:3])
@@ -151,7 +161,6 @@ class Play:
         self.placement = dict(HOME)
         self.waiting = dict.fromkeys(JOBS, 0.0)
         self._chance = np.random.default_rng(seed)
-        self._flows: dict[tuple[str, ...], Flow] = {}
         self._moved: dict[str, int] = {}
         self._late: set[str] = set()
         self._energy_j = BATTERY_J
@@ -197,8 +206,7 @@ class Play:
 
     def _live(self, begin: int) -> None:
         """Let the minutes until the next look pass."""
-        key = tuple(self.placement.values())
-        flow = self._flows.get(key) or self._flows.setdefault(key, Flow(dict(self.placement)))
+        flow = flow_of(self.placement)
         end = min(begin + LOOK_MIN, self.world.minutes)
         rates = self.world.rates[:, begin:end]
         loads = flow.loads @ rates

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from autopilot_play import ADDED_W, CAPACITY, IDLE_W, LOOK_MIN, STEADY, Flow, Moment, possible
+from autopilot_play import ADDED_W, CAPACITY, IDLE_W, LOOK_MIN, STEADY, Moment, flow_of, possible
 from autopilot_world import (
     AIRPORTS,
     BATTERY_J,
@@ -17,6 +17,7 @@ from autopilot_world import (
     DAY_MIN,
     EDGE_CORES,
     GOALS,
+    JOBS,
     MERGE,
     PLACES,
     SOLAR,
@@ -65,8 +66,8 @@ class Threshold(Never):
 
     def moves(self, moment: Moment) -> tuple[Move, ...]:
         """Return at most one move for each airport."""
-        loads = Flow(moment.placement).cores @ moment.rates
-        job_load = dict(zip(moment.placement, loads.tolist(), strict=True))
+        loads = flow_of(moment.placement).cores @ moment.rates
+        job_load = dict(zip(JOBS, loads.tolist(), strict=True))
         found: list[Move] = []
         for airport in AIRPORTS:
             jobs = [name.format(airport) for name in (CLEAN, WINDOW)]
@@ -174,9 +175,9 @@ class Autopilot:
 
 
 class Forecasting(Autopilot):
-    """It forecasts rates, batteries and failures from what it saw."""
+    """It forecasts rates, batteries and failures from what it saw, and expects the upper course of rates."""
 
-    def __init__(self, world: World, policy: Exhaustive, rules: Rules = RULES, upper: bool = False) -> None:
+    def __init__(self, world: World, policy: Exhaustive, rules: Rules = RULES, upper: bool = True) -> None:
         super().__init__(world, policy, rules)
         self.upper = upper
         self._forecast_at = -STEP_MIN
@@ -248,7 +249,7 @@ class Oracle(Autopilot):
 
     def _empty_min(self, moment: Moment, rates: Floats) -> int:
         """Return when the battery will be empty if nothing moves."""
-        loads = np.minimum((Flow(moment.placement).loads[SOLAR] @ rates) / CAPACITY[SOLAR], 1)
+        loads = np.minimum((flow_of(moment.placement).loads[SOLAR] @ rates) / CAPACITY[SOLAR], 1)
         power_w = IDLE_W[SOLAR] + ADDED_W[SOLAR] * loads
         dark = self.world.on_battery[moment.minute : moment.minute + len(power_w)]
         left = moment.charge[-1][1] * BATTERY_J + 60 * np.cumsum(np.where(dark, -power_w, CHARGER_W))

@@ -58,7 +58,7 @@ GOALS = {job: MERGED_GOAL_S if job == MERGE else GOAL_S for job in JOBS}
 
 @dataclass(frozen=True)
 class World:
-    """What happens, whatever is placed where. Rows are airports, columns minutes."""
+    """The course of things, whatever is placed where. Rows are airports, columns minutes."""
 
     rates: Floats
     """Events/s."""
