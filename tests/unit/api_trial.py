@@ -63,8 +63,8 @@ class Trial:
 
 
 @asynccontextmanager
-async def running_api() -> AsyncIterator[Trial]:
-    settings = ApiSettings(Home(Path("nowhere")), "nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
+async def running_api(home: Path = Path("nowhere")) -> AsyncIterator[Trial]:
+    settings = ApiSettings(Home(home), "nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
     coordinator = StandIn()
     made = application(settings, cast("Bus", coordinator), asyncio.Event())
     async with TestClient(TestServer(made)) as client:

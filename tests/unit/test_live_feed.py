@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,16 @@ from api_trial import TOKEN, Trial, running_api
 from running.waiting import WITHIN_S
 from towpath.api.live_feed import BEHIND, FeedFollower
 from towpath.api.live_state import LiveState
+from towpath.contracts.autopilot import (
+    AutopilotMode,
+    AutopilotSpec,
+    AutopilotStatus,
+    Decision,
+    DecisionChanged,
+    ShowAutopilot,
+    SiteWindow,
+    WindowChanged,
+)
 from towpath.contracts.commands import (
     JobList,
     JobView,
@@ -28,6 +39,9 @@ from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedOutpu
 from towpath.contracts.live import LiveChange
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.site import SiteStatus
+from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
+from towpath.mesh.settings import spec_of_sites
 
 SPEC = JobSpec.model_validate(EXAMPLE_SPEC)
 OUTPUT = ResolvedOutput(site="jfk", stream="OUT_hourly-jfk", topic="a", rejected_topic="a/rejected")
@@ -39,9 +53,26 @@ def job(site: str) -> JobView:
     )
 
 
+def set_mode(home: Path, mode: AutopilotMode) -> None:
+    """Change the mesh's settings, as `towpath up --autopilot` does."""
+    provision(Home(home), spec_of_sites("jfk").model_copy(update={"autopilot": AutopilotSpec(mode=mode)}))
+
+
+def autopilot_status() -> AutopilotStatus:
+    return AutopilotStatus(
+        mode=AutopilotMode.PROPOSE,
+        policy="performance",
+        latency_s=5.0,
+        trouble="no one answers",
+        windows=[SiteWindow.model_validate(WindowChanged.example["now"])],
+        decisions=[Decision.model_validate(DecisionChanged.example["now"])],
+    )
+
+
 @pytest.fixture
-async def trial() -> AsyncIterator[Trial]:
-    async with running_api() as started:
+async def trial(tmp_path: Path) -> AsyncIterator[Trial]:
+    set_mode(tmp_path, AutopilotMode.OFF)
+    async with running_api(tmp_path) as started:
         sample = Series(site="jfk", entity="job:a", metric="job.backlog", unit="{event}", points=[(1.0, 5.0)])
         started.coordinator.answers = {
             ListSites: lambda _: SiteList(sites=[SiteStatus.model_validate(SiteStatus.example)]),
@@ -110,6 +141,33 @@ async def test_client_when_the_collector_does_not_answer_then_is_told_so_and_the
             _, change = await told(response, "change")
     assert list(sites) == ["jfk"]
     assert "no one answers" in (change.unanswered["collector"] or "")
+
+
+async def test_client_when_the_autopilot_is_off_then_is_told_so_and_no_one_is_asked(trial: Trial) -> None:
+    async with follow(trial) as response:
+        _, change = await told(response, "snapshot", "change")
+        while not change.autopilot:
+            _, change = await told(response, "change")
+    off = change.autopilot["hub"]
+    assert off is not None
+    assert off.mode is AutopilotMode.OFF
+    assert not any(isinstance(command, ShowAutopilot) for command in trial.coordinator.asked)
+
+
+async def test_client_when_the_autopilot_is_on_then_is_told_what_it_knows(
+    trial: Trial, tmp_path: Path
+) -> None:
+    set_mode(tmp_path, AutopilotMode.PROPOSE)
+    trial.coordinator.answers[ShowAutopilot] = lambda _: autopilot_status()
+    async with follow(trial) as response:
+        _, change = await told(response, "snapshot", "change")
+        while not change.decisions:
+            _, change = await told(response, "change")
+    on = change.autopilot["hub"]
+    assert on is not None
+    assert (on.mode, on.horizon_s, on.trouble) == ("propose", 600.0, "no one answers")
+    assert [*change.windows] == ["w1"]
+    assert [*change.decisions] == ["d1"]
 
 
 async def test_client_when_it_comes_after_all_others_left_then_begins_with_the_present(trial: Trial) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from towpath.contracts.autopilot import AutopilotMode, Decision, SiteWindow
 from towpath.contracts.commands import LiveJob, OperationView
 from towpath.contracts.fault_commands import RuleView
 from towpath.contracts.job import JobStatus
@@ -30,6 +31,21 @@ class LiveSite(Model):
     error: str | None = None
 
 
+class LiveAutopilot(Model):
+    """Settings of the autopilot, and its last look."""
+
+    mode: AutopilotMode
+    policy: str
+    latency_s: float
+    """Goal of each job: seconds from the newest event in a result to the result."""
+    horizon_s: float
+    """Seconds that it looks ahead."""
+    looked: datetime | None = None
+    """Time of its last look that succeeded."""
+    trouble: str | None = None
+    """Reason why the last look failed."""
+
+
 class LiveChange(Model):
     """New and different parts, by key; null for those that are gone. All others are as they were.
 
@@ -49,6 +65,12 @@ class LiveChange(Model):
     """Fault rules that are loaded."""
     values: dict[str, tuple[float, float] | None] = {}
     """`site/entity/metric` → Unix seconds and value of the newest sample."""
+    autopilot: dict[str, LiveAutopilot | None] = {}
+    """`hub` → the autopilot that runs there, or is off."""
+    windows: dict[Identifier, SiteWindow | None] = {}
+    """Windows that have not ended."""
+    decisions: dict[Identifier, Decision | None] = {}
+    """The newest decisions of the autopilot."""
     unanswered: dict[str, str | None] = {}
     """Service that does not answer at the moment → why. What it told before stays."""
 

@@ -14,6 +14,7 @@ import nats.errors
 from towpath.api.event_log import KeptEvent, KeptEventReader, span
 from towpath.api.live_state import (
     LiveState,
+    autopilot_told,
     jobs_told,
     operations_told,
     rules_told,
@@ -22,6 +23,7 @@ from towpath.api.live_state import (
     values_told,
 )
 from towpath.bus import Bus
+from towpath.contracts.autopilot import AutopilotMode, AutopilotSpec, ShowAutopilot
 from towpath.contracts.commands import ListJobs, ListOperations, ListSites
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.fault_commands import ListRules
@@ -48,6 +50,9 @@ BEHIND = 120
 
 OPERATIONS = 60
 """Number of latest operations shown."""
+
+DECISIONS = 20
+"""Number of latest decisions shown."""
 
 METRICS = [
     "job.event_rate",
@@ -90,8 +95,10 @@ class FeedFollower:
 class LiveFeed:
     """Followers, and the tasks that watch the mesh while there are any."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, autopilot: Callable[[], AutopilotSpec]) -> None:
         self._bus = bus
+        self._autopilot = autopilot
+        """Reads the autopilot's present settings. Blocks."""
         self._followers: set[FeedFollower] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._state = LiveState()
@@ -121,6 +128,7 @@ class LiveFeed:
             self._again("coordinator", self._look, EVERY_S),
             self._again("collector", self._measure, MEASURED_EVERY_S),
             self._again("injector", self._rules, MEASURED_EVERY_S),
+            self._again("autopilot", self._look_ahead, MEASURED_EVERY_S),
             self._again("events", self._follow_events, 0.0),
         )
         self._tasks = [asyncio.create_task(look) for look in looks]
@@ -164,6 +172,16 @@ class LiveFeed:
     async def _rules(self) -> None:
         found = await self._ask(ListRules())
         self._tell(self._state.replace("rules", rules_told(found.rules)))
+
+    async def _look_ahead(self) -> None:
+        spec = await asyncio.to_thread(self._autopilot)
+        # No one answers for an autopilot that is off.
+        asked = spec.mode is not AutopilotMode.OFF
+        found = await self._ask(ShowAutopilot(limit=DECISIONS)) if asked else None
+        changed: dict[str, Section] = {}
+        for section, entries in autopilot_told(spec, found).items():
+            changed |= self._state.replace(section, entries)
+        self._tell(changed)
 
     async def _follow_events(self) -> None:
         after = (await span(self._bus.connection)).last

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from towpath.contracts.autopilot import AutopilotSpec, AutopilotStatus
 from towpath.contracts.commands import JobView, LiveJob, OperationView
 from towpath.contracts.fault_commands import RuleView
-from towpath.contracts.live import LiveChange, LiveSite
+from towpath.contracts.live import LiveAutopilot, LiveChange, LiveSite
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus
 
@@ -70,6 +72,18 @@ def rules_told(rules: Iterable[RuleView]) -> Entries:
 def values_told(series: Iterable[Series]) -> Entries:
     """Return the newest sample of each series, by `site/entity/metric`."""
     return {f"{s.site}/{s.entity}/{s.metric}": list(s.points[-1]) for s in series if s.points}
+
+
+def autopilot_told(spec: AutopilotSpec, status: AutopilotStatus | None) -> dict[str, Entries]:
+    """Return the sections of the autopilot. One that is off has no status."""
+    found = status or AutopilotStatus(mode=spec.mode, policy=spec.policy, latency_s=spec.latency_s)
+    kept = found.model_dump(include={"mode", "policy", "latency_s", "looked", "trouble"})
+    live = LiveAutopilot(**kept, horizon_s=spec.horizon_s)
+    return {
+        "autopilot": {HUB_SCOPE: live.model_dump(mode="json")},
+        "windows": {each.window: each.model_dump(mode="json") for each in found.windows},
+        "decisions": {each.decision: each.model_dump(mode="json") for each in found.decisions},
+    }
 
 
 def _part(kind: type[LiveSite | LiveJob], whole: SiteStatus | JobView) -> Any:

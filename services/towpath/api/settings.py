@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.contracts.autopilot import AutopilotSpec
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -43,3 +44,7 @@ class ApiSettings(HubSettings):
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
         """Return address and token."""
         return {"listen": mesh.spec.listen, "port": mesh.spec.api_port, "token": mesh.api_token}
+
+    def autopilot(self) -> AutopilotSpec:
+        """Return the autopilot's present settings. Blocks."""
+        return MeshState.load(self.home).spec.autopilot

@@ -53,7 +53,7 @@ class LiveRoutes:
 
     def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
         self._settings = settings
-        self._feed = LiveFeed(bus)
+        self._feed = LiveFeed(bus, settings.autopilot)
         self._stop = stop
 
     async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:

@@ -1,18 +1,22 @@
 /**
- * The view of the mesh: the picture, the migrations under way, and tables of jobs, uplinks and plans.
+ * The view of the mesh: the picture, the migrations under way, and tables of jobs, uplinks and plans; with the
+ * autopilot, and places for jobs.
  */
 
+import { AutopilotPart } from "./autopilot.js";
 import { KeyedTable, make, say } from "./elements.js";
 import { courseOf, fractionOf } from "./courses.js";
 import { MeshPicture } from "./picture.js";
+import { PlacesPart } from "./places.js";
 import { PlansPart } from "./plans.js";
+import { signOf, wishesOf } from "./wishes.js";
 import { bytes, duration, number, rate, seconds, sentence, tone } from "./wording.js";
 
 /** Time for which an ended migration is still shown. */
 const LINGER_S = 45;
 
 export class MeshView {
-  constructor({ model, migrate }) {
+  constructor({ model, migrate, report }) {
     this.model = model;
     this.picture = new MeshPicture("Sites, links and jobs. Drag a job to another site to move it, or press m on it.",
       (job, site) => migrate(job, site));
@@ -25,27 +29,35 @@ export class MeshView {
       ["Through in", "number"], ["Discarded", "number"], ["This month", "number"]], "");
     this.uplinksCard = make("section", { class: "card" }, this.uplinks.element);
     this.plans = new PlansPart(model);
+    this.autopilot = new AutopilotPart(model, report);
+    this.places = new PlacesPart(migrate, () => this.#draw());
     this.migrate = migrate;
     this.element = [make("section", { class: "card", "aria-label": "Picture of the mesh" }, this.picture.element),
-      this.movesCard, make("section", { class: "card" }, this.table.element),
+      this.movesCard, make("section", { class: "card" }, this.table.element), this.autopilot.element, this.places.element,
       this.uplinksCard, this.plans.element, make("section", { class: "card" }, make("h2", {}, "What happened"), this.happenings)];
     this.shownMoves = new Map();
   }
 
   show(sections = null) {
-    this.picture.show(viewOf(this.model));
+    this.#draw();
     this.#moves();
     this.table.show(this.#rows());
     const uplinks = uplinkRows(this.model);
     this.uplinks.show(uplinks);
     this.uplinksCard.hidden = uplinks.length === 0;
     this.plans.show(sections);
+    this.autopilot.show(sections);
     if (!sections || sections.has("events")) this.#events();
   }
 
   /** Stop all work in the background. */
   end() {
     this.plans.end();
+    this.places.end();
+  }
+
+  #draw() {
+    this.picture.show(viewOf(this.model, this.places.proposal));
   }
 
   #rows() {
@@ -121,8 +133,8 @@ function uplinkRows(model) {
     bytes(figures["spent.month"])]]);
 }
 
-/** Return the picture's view of the present mesh. */
-export function viewOf(model) {
+/** Return the picture's view of the present mesh, with the moves that a proposal of places wants. */
+export function viewOf(model, proposal = null) {
   const moving = new Map(model.moves().map((move) => [move.view.job, move]));
   const sites = [...model.sites.keys()].sort();
   const jobs = model.order.map((name) => jobOf(model, name, moving.get(name)));
@@ -130,7 +142,8 @@ export function viewOf(model) {
     const speed = flow.from ? model.ofJob(flow.from, "job.result_rate") ?? model.eventRate(flow.to) : model.eventRate(flow.to);
     return { ...flow, flowing: speed > 0, label: crossing(model, flow) && speed > 0 ? rate(speed) : "" };
   });
-  return { sites: sites.map((name) => siteOf(model, name)), links: sites.map((name) => linkOf(model, name)), jobs, flows };
+  const wishes = wishesOf(model, proposal).filter(({ job }) => !moving.has(job));
+  return { sites: sites.map((name) => siteOf(model, name)), links: sites.map((name) => linkOf(model, name)), jobs, flows, wishes };
 }
 
 const crossing = (model, { from, port, to }) => (port ?? model.jobs.get(from)?.site) !== model.jobs.get(to)?.site;
@@ -143,7 +156,7 @@ function siteOf(model, name) {
   const used = `${bytes(memory * 1e6)}${cores ? `, ${number(cores)} cores` : ""}`;
   const state = site.state === "up" ? "" : site.state;
   const note = [state, site.error].filter(Boolean).join(": ").slice(0, 60) || used;
-  return { name, tone: state || !site.error ? tone(site.state) : "warn", note };
+  return { name, tone: state || !site.error ? tone(site.state) : "warn", note, sign: signOf(model, name) };
 }
 
 function linkOf(model, site) {

@@ -6,6 +6,8 @@ export const BERTH = { width: 190, height: 32, gap: 8 };
 const PADDING = 22;
 const HEADER = 78;
 const GAP = { x: 96, y: 70 };
+/** Space between the end of a wish and a corner of its site. */
+const WISH_INSET = 16;
 const HUB = { width: 92, height: 32 };
 /** Most sites in one row. More take two rows, with the hub between them. */
 const ONE_ROW = 3;
@@ -91,4 +93,20 @@ export function flowPath(from, to, fromPort = false) {
   const bend = (finish - start) / 2;
   return { path: `M${start} ${a}C${start + bend} ${a} ${finish - bend} ${b} ${finish} ${b}`,
     middle: { x: (start + finish) / 2, y: (a + b) / 2 - 6 } };
+}
+
+/** Return a path from a berth to the edge of another site. */
+export function wishPath(berth, site) {
+  const within = (value, low, high) => Math.min(Math.max(value, low), high);
+  const toRight = site.x > berth.x + BERTH.width;
+  if (toRight || site.x + site.width < berth.x) {
+    const [from, to] = toRight ? [berth.x + BERTH.width, site.x - 2] : [berth.x, site.x + site.width + 2];
+    const [a, b] = [berth.y + BERTH.height / 2, within(berth.y + 4, site.y + WISH_INSET, site.y + site.height - WISH_INSET)];
+    const middle = (from + to) / 2;
+    return `M${from} ${a}C${middle} ${a} ${middle} ${b} ${to} ${b}`;
+  }
+  const [from, to] = site.y > berth.y ? [berth.y + BERTH.height, site.y - 2] : [berth.y, site.y + site.height + 2];
+  const [a, b] = [berth.x + BERTH.width / 2, within(berth.x + BERTH.width / 2, site.x + WISH_INSET, site.x + site.width - WISH_INSET)];
+  const middle = (from + to) / 2;
+  return `M${a} ${from}C${a} ${middle} ${b} ${middle} ${b} ${to}`;
 }

@@ -6,7 +6,8 @@ import { look } from "./api.js";
 import { flowsOf, inFlowOrder } from "./flows.js";
 import { seconds } from "./wording.js";
 
-const SECTIONS = ["sites", "jobs", "statuses", "operations", "rules", "values", "unanswered"];
+const SECTIONS = ["sites", "jobs", "statuses", "operations", "rules", "values", "unanswered",
+  "autopilot", "windows", "decisions"];
 const KEPT_EVENTS = 500;
 /** Samples of a job that the page keeps by itself: some minutes, in case the collector has no history. */
 const KEPT_SAMPLES = 600;
@@ -87,7 +88,7 @@ export class MeshModel {
     return this.steps.get(operation);
   }
 
-  #takeSection(section, entries, whole) {
+  #takeSection(section, entries, whole = false) {
     const keys = Object.keys(entries);
     for (const key of keys) {
       if (entries[key] === null) this[section].delete(key);
@@ -102,6 +103,8 @@ export class MeshModel {
     const [kind, id, what] = event.subject.split(".").slice(3);
     if (kind === "operation" && what === "begun") this.steps.set(id, []);
     if (kind === "operation" && what === "step") this.steps.get(id)?.push(event.body);
+    if (kind === "decision") this.#takeSection("decisions", { [id]: event.body.now });
+    if (kind === "window") this.#takeSection("windows", { [id]: event.body.withdrawn ? null : event.body.now });
     this.changed.add("events");
   }
 

@@ -1,13 +1,15 @@
 /**
  * The mesh as a picture. It gets a view and updates only what differs. Jobs can be dragged to sites.
  *
- * A view is {sites: [{name, tone, note}], links: [{site, tone, note}],
+ * A view is {sites: [{name, tone, note, sign: {title, open} | null}], links: [{site, tone, note}],
  * jobs: [{name, site, tone, speed, title, move: {target, fraction} | null}],
- * flows: [{from: job or null, port: site or null, to: job, flowing, label}]}.
+ * flows: [{from: job or null, port: site or null, to: job, flowing, label}],
+ * wishes: [{job, target, title}]}; those of the past have no signs and no wishes.
  */
 
 import { draw, mark, say } from "./elements.js";
-import { BERTH, flowPath, layout, linkPath, portOf } from "./mesh_layout.js";
+import { BERTH, flowPath, layout, linkPath, portOf, wishPath } from "./mesh_layout.js";
+import { makeDraggable } from "./picture_dragging.js";
 
 /** Beyond this number, dashes stand still: moving them all would cost a small machine its frames. */
 const MOVING_DASHES = 40;
@@ -16,7 +18,6 @@ const LABELS = 24;
 const LETTERS = 19;
 /** A small mesh is not enlarged beyond this, because its letters would be too large. */
 const LARGEST = 1.25;
-const DRAG_PX = 6;
 
 const shortened = (name) => (name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name);
 
@@ -24,12 +25,12 @@ export class MeshPicture {
   /** @param asked called with (job, site) when a job was dragged to another site, or (job, null) by the key m */
   constructor(label, asked = null) {
     this.asked = asked;
-    this.layers = Object.fromEntries(["links", "hub", "sites", "berths", "flows", "jobs", "labels"]
+    this.layers = Object.fromEntries(["links", "hub", "sites", "berths", "flows", "wishes", "jobs", "labels"]
       .map((name) => [name, draw("g", { class: `layer-${name}` })]));
-    this.element = draw("svg", { class: "picture", role: "group", "aria-label": label }, Object.values(this.layers));
+    this.element = draw("svg", { class: "picture", role: "group", "aria-label": label }, arrowHead(), Object.values(this.layers));
     this.nodes = new Map();
     this.shape = "";
-    if (asked) this.#dragging();
+    if (asked) makeDraggable(this);
   }
 
   /** Show a view. */
@@ -48,6 +49,7 @@ export class MeshPicture {
     for (const link of view.links) this.#link(link);
     for (const job of view.jobs) this.#job(job);
     this.#flows(view);
+    for (const wish of view.wishes ?? []) this.#wish(wish, view.jobs.find((job) => job.name === wish.job).site);
     for (const [key, node] of this.nodes) if (!this.seen.has(key)) { node.remove(); this.nodes.delete(key); }
   }
 
@@ -69,7 +71,7 @@ export class MeshPicture {
     mark(node, "transform", `translate(${x} ${y})`);
   }
 
-  #site({ name, tone, note }) {
+  #site({ name, tone, note, sign }) {
     const box = this.placed.sites.get(name);
     const node = this.#node(`site ${name}`, "sites", () => draw("g", { class: "site", "data-site": name },
       draw("rect", { rx: 12 }), draw("text", { class: "name", x: 18, y: 24 }, name), draw("text", { class: "note", x: 18, y: 40 })));
@@ -78,6 +80,15 @@ export class MeshPicture {
     mark(node.firstChild, "width", box.width);
     mark(node.firstChild, "height", box.height);
     say(node.lastChild, note);
+    if (sign) this.#sign(name, sign, { x: box.x + box.width - 22, y: box.y + 22 });
+  }
+
+  #sign(site, { title, open }, { x, y }) {
+    const node = this.#node(`sign ${site}`, "labels", () => draw("g", { class: "sign", role: "img", "data-sign": site },
+      draw("title"), draw("circle", { r: 9 }), draw("path", { d: "M0 -5V0L4 2" })));
+    mark(node, "transform", `translate(${x} ${y})`);
+    mark(node, "data-open", open);
+    say(node.firstChild, title);
   }
 
   #link({ site, tone, note }) {
@@ -120,6 +131,15 @@ export class MeshPicture {
     mark(this.#node(`course ${name}`, "berths", () => draw("path", { class: "course" })), "d", flowPath(home, target).path);
   }
 
+  #wish({ job, target, title }, site) {
+    const [from, to] = [this.placed.berths.get(`${site}/${job}`), this.placed.sites.get(target)];
+    if (!from || !to) return;
+    const node = this.#node(`wish ${job} ${target}`, "wishes", () => draw("g", { class: "wish", role: "img", "data-wish": job },
+      draw("title"), draw("path", { class: "reach" }), draw("path", { "marker-end": "url(#wish-head)" })));
+    for (const line of node.querySelectorAll("path")) mark(line, "d", wishPath(from, to));
+    say(node.firstChild, title);
+  }
+
   #flows(view) {
     const sites = new Map(view.jobs.map((job) => [job.name, job.site]));
     const moving = view.flows.filter((flow) => flow.flowing).length;
@@ -150,56 +170,11 @@ export class MeshPicture {
     mark(node, "transform", `translate(${x} ${y})`);
     return { x, y };
   }
-
-  #dragging() {
-    const svg = this.element;
-    let begun = null;
-    const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    const siteAt = (point) => [...this.placed.sites].find(([, box]) => point.x >= box.x && point.x <= box.x + box.width
-      && point.y >= box.y && point.y <= box.y + box.height)?.[0] ?? null;
-    const aim = (name) => { for (const node of this.layers.sites.children) node.classList.toggle("aimed", node.dataset.site === name); };
-    const finish = () => {
-      this.dragged?.classList.remove("dragged");
-      [this.dragged, begun] = [null, null];
-      aim(null);
-    };
-    svg.addEventListener("pointerdown", (event) => {
-      const node = event.target.closest?.(".job");
-      if (node && event.button === 0) begun = { node, from: at(event), home: node.style.transform };
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (!begun) return;
-      const point = at(event);
-      if (!this.dragged && Math.hypot(point.x - begun.from.x, point.y - begun.from.y) < DRAG_PX) return;
-      if (!this.dragged) svg.setPointerCapture(event.pointerId);
-      this.dragged = begun.node;
-      this.dragged.classList.add("dragged");
-      this.dragged.style.transform = `translate(${point.x - BERTH.width / 2}px, ${point.y - BERTH.height / 2}px)`;
-      aim(siteAt(point));
-    });
-    svg.addEventListener("pointerup", (event) => {
-      const node = this.dragged;
-      if (node) {
-        node.style.transform = begun.home;
-        const site = siteAt(at(event));
-        // Letting go is not a click on the link. If a click comes, it comes before the timeout.
-        const swallow = (click) => click.preventDefault();
-        svg.addEventListener("click", swallow, { capture: true });
-        setTimeout(() => {
-          svg.removeEventListener("click", swallow, { capture: true });
-          if (site) this.asked(node.dataset.job, site);
-        });
-      }
-      finish();
-    });
-    svg.addEventListener("pointercancel", finish);
-    svg.addEventListener("dragstart", (event) => event.preventDefault());
-    svg.addEventListener("keydown", (event) => {
-      const node = event.target.closest?.(".job");
-      if (node && event.key === "m" && !event.ctrlKey && !event.metaKey) this.asked(node.dataset.job, null);
-    });
-  }
 }
+
+/** Define the head of wishes' arrows. */
+const arrowHead = () => draw("defs", {}, draw("marker", { id: "wish-head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7,
+  markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { d: "M0 0L8 4L0 8Z" })));
 
 function berthsOf(view) {
   const berths = new Map(view.sites.map((site) => [site.name, []]));
