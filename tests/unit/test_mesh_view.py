@@ -198,3 +198,17 @@ def test_picture_when_a_battery_is_measured_and_a_site_fails_often_then_says_so(
     site = picture(powered, [], {}, charged, NOW, stability={"jfk": 0.9}).view.site["jfk"]
 
     assert (site.on_battery, site.battery_share, site.stability) == (True, 0.4, 0.9)
+
+
+def test_picture_when_a_job_reads_nothing_at_times_then_it_is_not_slow() -> None:
+    starting = courses(
+        **{
+            **BATCHES,
+            "jfk, job:clean, job.event_rate": [0.0, 50.0],
+            "jfk, job:clean, job.backlog": [1000.0, 2000.0],
+        }
+    )
+
+    view = picture(SITES, [job("clean")], {}, Measurements(starting), NOW).view
+
+    assert view.site["jfk"].cores == 1.5

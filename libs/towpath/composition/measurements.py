@@ -26,6 +26,11 @@ class Measurements:
         points = self._points.get((site, entity, metric))
         return None if points is None else fmean(value for _, value in points)
 
+    def least(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the least value of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else min(value for _, value in points)
+
     def newest(self, site: str, entity: str, metric: str) -> float | None:
         """Return the newest value of a series; None if there is none."""
         points = self._points.get((site, entity, metric))

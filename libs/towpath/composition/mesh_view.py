@@ -134,8 +134,13 @@ def _waiting(job: JobView, measured: Measurements, cpu_s_per_event: float) -> fl
 
 
 def _falls_behind(job: JobView, measured: Measurements) -> bool:
-    """True if a job's backlog grows, and is more than it reads in some seconds."""
+    """True if a job's backlog grows, and is more than it reads in some seconds.
+
+    One that reads nothing at times is not slow: it starts, or is held up.
+    """
     entity = f"job:{job.spec.name}"
+    if not measured.least(job.site, entity, "job.event_rate"):
+        return False
     backlog = measured.newest(job.site, entity, "job.backlog") or 0.0
     rises = measured.rise_per_s(job.site, entity, "job.backlog") > 0
     return rises and backlog > _read(job, measured) * (BEHIND_S + 2 * job.spec.trigger_s)

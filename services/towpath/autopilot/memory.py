@@ -47,9 +47,10 @@ class Memory:
         for kind in (DecisionChanged, WindowChanged, SiteChanged):
             stored = follow_events(bus, from_start=True, subject=kind.wildcard(), follow=False)
             async for _, body in stored:
-                self._take(kind, body)
+                self.take(kind, body)
 
-    def _take(self, kind: type[DecisionChanged | WindowChanged | SiteChanged], body: dict[str, Any]) -> None:
+    def take(self, kind: type[DecisionChanged | WindowChanged | SiteChanged], body: dict[str, Any]) -> None:
+        """Take in an event of the past."""
         try:
             event = kind.model_validate(body)
         except ValueError:

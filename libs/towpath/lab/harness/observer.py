@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -118,11 +119,11 @@ class ObservedJob:
         return None
 
     async def drained(self, within_s: float, quiet_s: float = QUIET_S) -> bool:
-        """Wait until all results have come, or none came for `quiet_s`. Return true if all came.
+        """Wait until all results have come, or none came for `quiet_s` after all events were processed.
 
-        Of a job that cannot be judged, all have come when it has processed its inputs. Nothing may be
-        sending any more, and the jobs that it reads from must be drained. Raises `TowpathError` when an input
-        cannot be read.
+        Return true if all came. Of a job that cannot be judged, all have come when it has processed its
+        inputs. Nothing may be sending any more, and the jobs that it reads from must be drained. Raises
+        `TowpathError` when an input cannot be read.
         """
         if self.judged:
             for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
@@ -131,15 +132,17 @@ class ObservedJob:
             newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
         else:
             newest = {entry.name: await self._newest(entry) for entry in self.view.inputs}
-        truth = self._truth
+        truth, processed_at = self._truth, math.inf
         end = time.time() + within_s
         while time.time() < end:
             self.look()
             if truth and await asyncio.to_thread(truth.complete, self._came):
                 return True
-            silent = truth is None or (self.gap_s(time.time()) or 0.0) > quiet_s
-            if silent and await self._processed(newest):
-                return truth is None
+            if await self._processed(newest):
+                processed_at = min(processed_at, time.time())
+                came_at = self.arrivals[-1].received_at if self.arrivals else 0.0
+                if truth is None or time.time() - max(came_at, processed_at) > quiet_s:
+                    return truth is None
             await asyncio.sleep(LOOK_EVERY_S)
         return False
 

@@ -25,7 +25,7 @@ from towpath.contracts.scenario_expectations import ANY, Expectations
 from towpath.contracts.scenario_foresight import Announcement, Discharge
 from towpath.contracts.scenario_load import ReplayLoad
 from towpath.contracts.scenario_strikes import Strike
-from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, PowerSpec, SiteSpec
+from towpath.contracts.site import EngineSpec, EngineStart, FaultSettings, MeshSpec, PowerSpec, SiteSpec
 from towpath.lab.demonstration.pipeline import CLEAN, DEVICE_TOPIC, hourly
 from towpath.lab.harness.stage import ENGINE
 
@@ -48,10 +48,13 @@ GOAL_S = 8.0
 
 TRIGGER_S = 2.0
 
+WARM = ENGINE.model_copy(update={"start": EngineStart.ALWAYS})
+"""An engine that runs before it has jobs."""
+
 SMALL = EngineSpec.model_validate({**ENGINE.model_dump(), "spark_master": "local[1]"})
 
 AUTOPILOT = AutopilotSpec(
-    mode=AutopilotMode.ACT, latency_s=GOAL_S, horizon_s=120, interval_s=2, rest_s=20, moves_per_hour=60
+    mode=AutopilotMode.ACT, latency_s=GOAL_S, horizon_s=240, interval_s=2, rest_s=20, moves_per_hour=60
 )
 
 
@@ -90,7 +93,7 @@ def day_mesh(home: Path, *, autopilot: bool) -> MeshSpec:
     """Return the mesh: `home` is where the drone's charge is told."""
     power = {DRONE: PowerSpec(battery=True, charge_file=str(charge_file(home)))}
     sites = [
-        SiteSpec(name=name, engine=SMALL if name == AIRPORT else ENGINE, power=power.get(name, PowerSpec()))
+        SiteSpec(name=name, engine=SMALL if name == AIRPORT else WARM, power=power.get(name, PowerSpec()))
         for name in SITES
     ]
     return MeshSpec(

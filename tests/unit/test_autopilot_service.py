@@ -1,0 +1,286 @@
+"""The autopilot's service over a stand-in for the mesh: decisions, people's say, and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from test_mesh_view import job
+
+from running.waiting import eventually
+from towpath.autopilot import pilot as pilot_module
+from towpath.autopilot.commands import AutopilotCommands
+from towpath.autopilot.memory import Memory
+from towpath.autopilot.pilot import Pilot
+from towpath.autopilot.settings import AutopilotSettings
+from towpath.bus import Bus
+from towpath.bus.announcements import Announcements
+from towpath.contracts.autopilot import (
+    AnnounceWindow,
+    ApproveDecision,
+    AutopilotMode,
+    AutopilotSpec,
+    Decision,
+    DecisionChanged,
+    DecisionState,
+    RefuseDecision,
+    ShowAutopilot,
+    WindowChanged,
+    WithdrawWindow,
+)
+from towpath.contracts.commands import (
+    JobList,
+    ListJobs,
+    ListOperations,
+    ListSites,
+    MigrateJob,
+    MigrationFigures,
+    OperationAnswer,
+    OperationKind,
+    OperationList,
+    OperationState,
+    OperationView,
+    ShowOperation,
+    SiteList,
+)
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import SiteChanged
+from towpath.contracts.message import Event, now
+from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
+from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
+from towpath.contracts.site import SiteSpec, SiteState, SiteStatus
+from towpath.mesh.home import Home
+
+SITES = [SiteSpec(name=name) for name in ("jfk", "cloud")]
+
+
+class Mesh:
+    """A job of jfk's events that runs at the cloud, and the events that services publish."""
+
+    def __init__(self) -> None:
+        self.site = "cloud"
+        self.published: list[Event] = []
+        self.migrations: list[MigrateJob] = []
+        self.outcome = OperationState.COMPLETED
+
+    async def publish(self, event: Event) -> None:
+        self.published.append(event)
+
+    async def request(self, command: Any, **_: Any) -> Any:
+        match command:
+            case ListJobs():
+                return JobList(jobs=[job("clean", site=self.site)])
+            case ListPipelines():
+                return PipelineList(pipelines=[])
+            case ListOperations():
+                return OperationList(operations=[])
+            case ListSites():
+                body = {**SiteStatus.example, "state": SiteState.UP}
+                return SiteList(sites=[SiteStatus.model_validate({**body, "site": s.name}) for s in SITES])
+            case QueryMetrics():
+                return self._measured()
+            case MigrateJob():
+                self.migrations.append(command)
+                self.site = command.to
+                return OperationAnswer(
+                    operation="m1", job=command.job, kind=OperationKind.MIGRATE, state=self.outcome
+                )
+            case ShowOperation():
+                return OperationView(
+                    operation="m1",
+                    kind=OperationKind.MIGRATE,
+                    job="clean",
+                    state=self.outcome,
+                    begun_at=now(),
+                    figures=MigrationFigures(total_s=2.0, downtime_s=0.5),
+                )
+        raise AssertionError(command)
+
+    def _measured(self) -> SeriesList:
+        at = now().timestamp()
+        values = {
+            ("jfk", "link:cloud", "link.round_trip"): 0.02,
+            (self.site, "job:clean", "job.event_rate"): 9,
+        }
+        return SeriesList(
+            series=[
+                Series(site=site, entity=entity, metric=metric, unit="1", points=[(at, value)])
+                for (site, entity, metric), value in values.items()
+            ]
+        )
+
+
+class Trial:
+    """An autopilot that looks ten times a second."""
+
+    def __init__(self, mesh: Mesh, mode: AutopilotMode, memory: Memory | None = None) -> None:
+        spec = AutopilotSpec(mode=mode, interval_s=1, rest_s=0).model_copy(update={"interval_s": 0.1})
+        settings = AutopilotSettings(Home(Path("unused")), "", "", "", spec)
+        object.__setattr__(settings, "sites", lambda: SITES)
+        self.mesh = mesh
+        self.memory = memory or Memory(cast(Announcements, mesh))
+        self.pilot = Pilot(cast(Bus, mesh), settings, self.memory)
+        self.commands = AutopilotCommands(settings, self.memory, self.pilot)
+
+    @asynccontextmanager
+    async def flying(self) -> AsyncIterator[None]:
+        """Let it look within the block."""
+        task = asyncio.create_task(self.pilot.fly())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def tunnel(self, in_s: float = 0.0) -> str:
+        """Announce that the cloud will have no link for an hour."""
+        begins = now() + timedelta(seconds=in_s)
+        command = AnnounceWindow(site="cloud", begins=begins, ends=begins + timedelta(hours=1))
+        return (await self.commands.announce(command)).window
+
+    async def newest(self) -> Decision | None:
+        decisions = (await self.commands.show(ShowAutopilot(limit=1))).decisions
+        return decisions[0] if decisions else None
+
+    async def until(self, state: DecisionState) -> Decision:
+        """Wait until the newest decision is in this state."""
+
+        async def found() -> Decision | None:
+            decision = await self.newest()
+            return decision if decision is not None and decision.state is state else None
+
+        return await eventually(found)
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pilot_module, "SETTLED_S", 0.0)
+
+
+def told(mesh: Mesh) -> list[DecisionState]:
+    return [event.now.state for event in mesh.published if isinstance(event, DecisionChanged)]
+
+
+async def test_autopilot_when_it_may_act_then_moves_and_tells_each_state() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    async with trial.flying():
+        await trial.tunnel()
+        done = await trial.until(DecisionState.DONE)
+
+    assert [(move.job, move.origin, move.target) for move in done.moves] == [("clean", "cloud", "jfk")]
+    assert done.outcome is not None
+    assert (done.outcome.moved_s, done.outcome.downtime_s) == (2.0, 0.5)
+    assert "cloud will have no link from now on" in done.reason
+    assert [command.id for command in trial.mesh.migrations] == [f"{done.decision}-1"]
+    assert told(trial.mesh) == [DecisionState.MOVING, DecisionState.DONE]
+
+
+async def test_autopilot_when_it_must_ask_then_moves_after_people_approve() -> None:
+    trial = Trial(Mesh(), AutopilotMode.PROPOSE)
+    async with trial.flying():
+        await trial.tunnel()
+        proposed = await trial.until(DecisionState.PROPOSED)
+        assert trial.mesh.migrations == []
+        await trial.commands.approve(ApproveDecision(decision=proposed.decision))
+        await trial.until(DecisionState.DONE)
+
+    assert trial.mesh.site == "jfk"
+
+
+async def test_autopilot_when_people_refuse_then_does_not_propose_it_again() -> None:
+    trial = Trial(Mesh(), AutopilotMode.PROPOSE)
+    async with trial.flying():
+        await trial.tunnel()
+        proposed = await trial.until(DecisionState.PROPOSED)
+        await trial.commands.refuse(RefuseDecision(decision=proposed.decision))
+        held = await trial.until(DecisionState.HELD)
+
+    assert held.rule == "people refused these moves lately"
+    with pytest.raises(TowpathError) as refused:
+        await trial.commands.approve(ApproveDecision(decision=proposed.decision))
+    assert refused.value.detail.code is ErrorCode.NOT_ALLOWED
+
+
+async def test_autopilot_when_a_window_is_far_then_plans_and_drops_it_when_the_window_is_withdrawn() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    async with trial.flying():
+        window = await trial.tunnel(in_s=500)
+        planned = await trial.until(DecisionState.PLANNED)
+        await trial.commands.withdraw(WithdrawWindow(window=window))
+        await trial.until(DecisionState.DROPPED)
+
+    assert planned.due is not None
+    assert planned.due > now() + timedelta(seconds=400)
+    assert trial.mesh.migrations == []
+
+
+async def test_autopilot_when_a_move_fails_then_the_decision_says_why() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    trial.mesh.outcome = OperationState.ROLLED_BACK
+    async with trial.flying():
+        await trial.tunnel()
+        failed = await trial.until(DecisionState.FAILED)
+
+    assert failed.error is not None
+    assert "rolled_back" in failed.error
+
+
+async def test_autopilot_when_killed_while_jobs_move_then_the_next_one_sends_the_same_moves() -> None:
+    mesh = Mesh()
+    first = Trial(mesh, AutopilotMode.ACT)
+    async with first.flying():
+        await first.tunnel()
+        done = await first.until(DecisionState.DONE)
+    memory = Memory(cast(Announcements, mesh))
+    for event in mesh.published[:-1]:
+        await taken(memory, event)
+    mesh.site = "cloud"
+
+    second = Trial(mesh, AutopilotMode.ACT, memory)
+    async with second.flying():
+        again = await second.until(DecisionState.DONE)
+
+    assert again.decision == done.decision
+    assert {command.id for command in mesh.migrations} == {f"{done.decision}-1"}
+    assert [window.site for window in memory.windows()] == ["cloud"]
+
+
+async def taken(memory: Memory, event: Event) -> None:
+    """Let a memory read an event back, as it does when it starts."""
+    if isinstance(event, DecisionChanged | WindowChanged | SiteChanged):
+        memory.take(type(event), event.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "failures"),
+    [
+        (["down", "up"], 0),
+        (["down", "up", "down"], 1),
+        (["up", "down", "up", "down"], 2),
+        (["up", "down", "down"], 1),
+    ],
+)
+async def test_memory_when_sites_change_then_only_one_that_was_up_has_failed(
+    changes: list[str], failures: int
+) -> None:
+    memory = Memory(cast(Announcements, Mesh()))
+    for number, state in enumerate(changes):
+        at = now() + timedelta(seconds=number)
+        await memory.hear(SiteChanged(site="jfk", state=SiteState(state), at=at))
+
+    history = memory.histories().get("jfk")
+    assert (0 if history is None else len(history.failures_s)) == failures
+
+
+async def test_window_when_it_is_over_or_of_an_unknown_site_then_is_refused() -> None:
+    commands = Trial(Mesh(), AutopilotMode.ACT).commands
+    past = now() - timedelta(hours=1)
+    for site, field in (("mars", "site"), ("jfk", "ends")):
+        with pytest.raises(TowpathError) as refused:
+            await commands.announce(AnnounceWindow(site=site, begins=past, ends=past + timedelta(minutes=1)))
+        assert refused.value.detail.field == field
