@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
+from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.commands import ConsistencyCheck, StrategyName
 from towpath.contracts.faults import Rule, RuleName
 from towpath.contracts.job import JobSpec
@@ -34,6 +35,8 @@ class ScenarioMesh(Model):
     """For rules whose target is a link."""
     durability: Durability = Durability.FAST
     """Of all sites."""
+    autopilot: AutopilotMode = AutopilotMode.OFF
+    """Of a mesh of the run's own. It may move jobs while the timeline is played."""
     jobs: list[JobName] = []
     """Jobs that run there already. They may be looked at, moved and changed, as far as that can be put back
     in the end; they are neither judged nor removed."""

@@ -55,7 +55,11 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
     return Scenario(
         name=cell.scenario,
         description=f"A job migrates, and one step meets a fault: {cell.name}.",
-        mesh=ScenarioMesh(sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE], durability=conditions.durability),
+        mesh=ScenarioMesh(
+            sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE],
+            durability=conditions.durability,
+            autopilot=conditions.autopilot,
+        ),
         jobs=[job],
         load=[LOAD],
         steady_state=[LagProbe(job=job.name, at_most_events=CAUGHT_UP)],

@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import Any
 
+from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Durability
@@ -30,6 +31,7 @@ class Conditions:
     recovered_within_s: float = RECOVERED_WITHIN_S
     outage_s: float = OUTAGE_S
     durability: Durability = Durability.FAST
+    autopilot: AutopilotMode = AutopilotMode.OFF
 
 
 USUAL = Conditions()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
+from towpath.contracts.autopilot import AutopilotMode, AutopilotSpec
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
+from towpath.contracts.scenario import ScenarioMesh
 from towpath.contracts.site import (
     Durability,
     EngineSpec,
@@ -157,11 +159,29 @@ def _trouble(site: SiteStatus) -> str:
 
 
 def small_mesh(
-    names: Sequence[str], *, emulate_links: bool = True, durability: Durability = Durability.FAST
+    names: Sequence[str],
+    *,
+    emulate_links: bool = True,
+    durability: Durability = Durability.FAST,
+    autopilot: AutopilotMode = AutopilotMode.OFF,
 ) -> MeshSpec:
     """Return a mesh of sites with small engines and these names. It admits fault rules."""
-    sites = [SiteSpec(name=name, engine=ENGINE, durability=durability) for name in names]
-    return MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
+    return MeshSpec(
+        sites=[SiteSpec(name=name, engine=ENGINE, durability=durability) for name in names],
+        emulate_links=emulate_links,
+        faults=FaultSettings(enabled=True),
+        autopilot=AutopilotSpec(mode=autopilot),
+    )
+
+
+def mesh_for(needs: ScenarioMesh) -> MeshSpec:
+    """Return the mesh of processes that scenarios need."""
+    return small_mesh(
+        needs.sites,
+        emulate_links=needs.emulate_links,
+        durability=needs.durability,
+        autopilot=needs.autopilot,
+    )
 
 
 @asynccontextmanager

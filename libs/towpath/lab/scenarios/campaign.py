@@ -8,11 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
 from towpath.contracts.site import Durability
 from towpath.lab.harness.load import chance
-from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
+from towpath.lab.harness.stage import Say, Stage, Stages, mesh_for, quiet
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
@@ -77,6 +78,9 @@ def together(names: Sequence[str]) -> ScenarioMesh:
         sites=sites,
         emulate_links=any(need.emulate_links for need in needs),
         durability=Durability.POWER_SAFE if is_safe else Durability.FAST,
+        autopilot=next(
+            (need.autopilot for need in needs if need.autopilot is not AutopilotMode.OFF), AutopilotMode.OFF
+        ),
     )
 
 
@@ -110,8 +114,7 @@ class Campaign:
         """
         left = list(self.planned)
         needs = await asyncio.to_thread(together, list(dict.fromkeys(run.scenario for run in left)))
-        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)
-        self.stages = Stages(Home((self.output / "mesh").absolute()), spec, self.say)
+        self.stages = Stages(Home((self.output / "mesh").absolute()), mesh_for(needs), self.say)
         async with aclosing(self.stages.until_empty(left)) as stages:
             async for up in stages:
                 async for report in self._on(up, left):

@@ -24,7 +24,7 @@ from towpath.lab.emulation.bringing_up import (
 )
 from towpath.lab.emulation.project import Project
 from towpath.lab.harness.journal import FILE, Journal
-from towpath.lab.harness.stage import Say, Stage, connected_stage, quiet, small_mesh, stage, standing
+from towpath.lab.harness.stage import Say, Stage, connected_stage, mesh_for, quiet, stage, standing
 from towpath.lab.scenarios.checking import check_leased
 from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.report import RunReport
@@ -75,8 +75,7 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
             yield up
         return
     if running is None:
-        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links, durability=needs.durability)
-        async with stage(own, spec) as up:
+        async with stage(own, mesh_for(needs)) as up:
             yield up
         return
     async with standing(running) as up:

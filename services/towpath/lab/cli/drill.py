@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.output import print_rich, say
+from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.site import Durability
 from towpath.lab.cli.showing import play_all, write_report
 from towpath.lab.drill.matrix import OUTAGE_S, RECOVERED_WITHIN_S, Cell, Conditions, sample, select
@@ -40,6 +41,9 @@ def drill(
         ),
     ] = OUTAGE_S,
     durability: Annotated[Durability, typer.Option(help="Of all sites.")] = Durability.FAST,
+    autopilot: Annotated[
+        AutopilotMode, typer.Option(help="With act it may move jobs meanwhile, too.")
+    ] = AutopilotMode.OFF,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     output: Annotated[
         Path, typer.Option(help="Where the mesh, its logs, and scenario and journal of each cell go.")
@@ -62,7 +66,7 @@ def drill(
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.drill.table import matrix_table
 
-    conditions = Conditions(recovered_within_s, outage_s, durability)
+    conditions = Conditions(recovered_within_s, outage_s, durability, autopilot)
     report = asyncio.run(_run(cells, seed, conditions, output, json_file))
     print_rich(matrix_table(report))
     if not report.passed:
