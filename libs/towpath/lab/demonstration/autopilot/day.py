@@ -82,7 +82,9 @@ class Threat:
 
 TUNNEL = Threat("tunnel", TRAIN, 60, 35)
 EMPTY = Threat("battery empty", DRONE, 115, 40)
-FAILURES = tuple(Threat("failure", VAN, at, seconds) for at, seconds in ((120, 7), (150, 7), (190, 30)))
+FAILURES = tuple(
+    Threat("failure", VAN, at, seconds) for at, seconds in ((105, 7), (130, 7), (155, 7), (195, 30))
+)
 THREATS = (TUNNEL, EMPTY, *FAILURES)
 
 CHARGE_PERCENT, EMPTY_PERCENT = 60.0, 4.0

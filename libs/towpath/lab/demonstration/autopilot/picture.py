@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from towpath.lab.demonstration.autopilot.day import GOAL_S, PLACES, SITES, THREATS
+from towpath.lab.demonstration.autopilot.day import FAILURES, GOAL_S, PLACES, SITES, THREATS
 from towpath.lab.demonstration.autopilot.report import AutopilotReport
 from towpath.lab.demonstration.autopilot.run import WINDOWED, Day
 from towpath.lab.harness.picture import BAND, INK, QUIET, label, saved
@@ -37,7 +37,8 @@ def draw(path: Path, report: AutopilotReport, days: list[Day]) -> None:
 def _title(report: AutopilotReport) -> str:
     counts = " and ".join(str(len(day.moves)) for day in report.days)
     exact = "all results exact" if report.clean else "not all results exact"
-    return f"One day of departures, twice: {counts} moves, {exact}"
+    twice = ", twice" if len(report.days) > 1 else ""
+    return f"One day of departures{twice}: {counts} moves, {exact}"
 
 
 def _places(axis: Axes, day: Day) -> None:
@@ -51,7 +52,8 @@ def _places(axis: Axes, day: Day) -> None:
     axis.invert_yaxis()
     for threat in THREATS:
         axis.axvspan(threat.begin_s, threat.end_s, color=BAND, alpha=0.7, zorder=0, linewidth=0)
-        label(axis, f"{threat.site}:\n{threat.what}", threat.begin_s, 0.02, (1, 0), va="bottom", fontsize=6)
+        height, va = (0.99, "top") if threat in FAILURES else (0.01, "bottom")
+        label(axis, f"{threat.site}:\n{threat.what}", threat.begin_s, height, (1, 0), fontsize=6, va=va)
     for decision in day.report.decisions:
         if decision.outcome is not None:
             axis.axvline(decision.decided.timestamp() - day.begun_at, color=INK, linewidth=0.8, linestyle=":")
