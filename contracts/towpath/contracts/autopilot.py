@@ -113,6 +113,8 @@ class Expectation(Model):
 class DecisionOutcome(Model):
     """Result of a decision, as measured."""
 
+    ended: datetime
+    """End of its last move."""
     moved_s: float
     """Seconds that its moves took, one after the other."""
     downtime_s: float
@@ -183,7 +185,7 @@ _DECISION = {
     "moving": {**_EXPECTED, "late_s": 0.0},
     "gain_s": 240.0,
     "cost_s": 5.0,
-    "outcome": {"moved_s": 4.2, "downtime_s": 0.3, "late_s": 0.0, "measured_s": 120.0},
+    "outcome": {"ended": _AT, "moved_s": 4.2, "downtime_s": 0.3, "late_s": 0.0, "measured_s": 120.0},
 }
 
 

@@ -36,24 +36,23 @@ class LookingBack:
         outcome = decision.outcome
         if decision.state is not DecisionState.DONE or outcome is None or outcome.late_s is not None:
             return False
-        assert decision.due is not None
-        return now() > decision.due + timedelta(seconds=decision.horizon_s)
+        return now() > outcome.ended + timedelta(seconds=decision.horizon_s)
 
     async def _review(self, decision: Decision) -> None:
-        assert decision.outcome is not None
-        assert decision.due is not None
+        outcome = decision.outcome
+        assert outcome is not None
         asked = QueryMetrics(
             metrics=[LATENCY],
             entities=[f"job:{name}" for name in dict.fromkeys(move.job for move in decision.moves)],
-            since=decision.due,
-            until=decision.due + timedelta(seconds=decision.horizon_s),
+            since=outcome.ended,
+            until=outcome.ended + timedelta(seconds=decision.horizon_s),
             step_s=STEP_S,
             aggregation=Aggregation.MAX,
         )
         found = await self._bus.request(asked, deadline_s=ASK_S)
         late_s, measured_s = late_seconds(found, self._settings.spec.latency_s)
-        outcome = decision.outcome.model_copy(update={"late_s": late_s, "measured_s": measured_s})
-        await self._memory.change(decision.model_copy(update={"outcome": outcome}))
+        measured = outcome.model_copy(update={"late_s": late_s, "measured_s": measured_s})
+        await self._memory.change(decision.model_copy(update={"outcome": measured}))
 
 
 def late_seconds(found: SeriesList, goal_s: float) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from towpath.contracts.autopilot import (
     DecisionState,
     Expectation,
 )
-from towpath.contracts.commands import MigrateJob, OperationState, ShowOperation
+from towpath.contracts.commands import MigrateJob, MigrationFigures, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import new_identifier, now
 from towpath.mesh.present_picture import ASK_S, present_jobs
@@ -127,7 +127,8 @@ class Pilot:
     async def _take(self, found: deciding.Decision, sight: Sight) -> None:
         """Make the stored decision that of this look."""
         before = self._memory.open
-        if found.verdict is Verdict.UNCONFIRMED:
+        approved = before is not None and before.state is DecisionState.MOVING
+        if approved or found.verdict is Verdict.UNCONFIRMED:
             return
         if found.verdict is Verdict.CONTENT or found.gain_s < self._settings.rules.least_gain_s:
             if before is not None:
@@ -205,21 +206,31 @@ class Pilot:
         try:
             for number, move in enumerate(decision.moves, 1):
                 command = MigrateJob(id=f"{decision.decision}-{number}", job=move.job, to=move.target)
-                answer = await self._bus.request(command, deadline_s=MOVE_DEADLINE_S, attempt_s=ATTEMPT_S)
-                if answer.state is not OperationState.COMPLETED:
-                    raise TowpathError(ErrorCode.FAILED, f"{_told(move)}: {answer.state} {answer.note}")
-                shown = await self._bus.request(ShowOperation(operation=answer.operation), deadline_s=ASK_S)
-                if shown.figures is not None:
-                    moved_s += shown.figures.total_s
-                    downtime_s = max(downtime_s, shown.figures.downtime_s or 0.0)
+                figures = await self._moved(command)
+                moved_s += figures.total_s
+                downtime_s = max(downtime_s, figures.downtime_s or 0.0)
         except (TowpathError, NatsError, OSError) as error:
             log.warning("decision %s failed: %s", decision.decision, error)
             failed = {"state": DecisionState.FAILED, "error": str(error)}
             await self._memory.change(decision.model_copy(update=failed))
             return
-        outcome = DecisionOutcome(moved_s=moved_s, downtime_s=downtime_s)
-        done = {"state": DecisionState.DONE, "outcome": outcome, "due": now()}
+        outcome = DecisionOutcome(ended=now(), moved_s=moved_s, downtime_s=downtime_s)
+        done = {"state": DecisionState.DONE, "outcome": outcome}
         await self._memory.change(decision.model_copy(update=done))
+
+    async def _moved(self, command: MigrateJob) -> MigrationFigures:
+        """Move a job, and return what it took. Raises `TowpathError` if it did not move."""
+        try:
+            answer = await self._bus.request(command, deadline_s=MOVE_DEADLINE_S, attempt_s=ATTEMPT_S)
+        except TowpathError as error:
+            if error.detail.code is ErrorCode.ALREADY_THERE:
+                return MigrationFigures(total_s=0.0)
+            raise
+        if answer.state is not OperationState.COMPLETED:
+            why = f"{command.job} did not move to {command.to}: {answer.state} {answer.note}"
+            raise TowpathError(ErrorCode.FAILED, why)
+        shown = await self._bus.request(ShowOperation(operation=answer.operation), deadline_s=ASK_S)
+        return shown.figures or MigrationFigures(total_s=0.0)
 
 
 def _told(move: DecidedMove) -> str:
