@@ -15,6 +15,7 @@ from test_mesh_view import job
 from running.waiting import eventually
 from towpath.autopilot import pilot as pilot_module
 from towpath.autopilot.commands import AutopilotCommands
+from towpath.autopilot.looking_back import LATENCY
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.pilot import Pilot
 from towpath.autopilot.settings import AutopilotSettings
@@ -106,6 +107,7 @@ class Mesh:
         values = {
             ("jfk", "link:cloud", "link.round_trip"): 0.02,
             (self.site, "job:clean", "job.event_rate"): 9,
+            (self.site, "job:clean", LATENCY): 30.0,
         }
         return SeriesList(
             series=[
@@ -178,6 +180,23 @@ async def test_autopilot_when_it_may_act_then_moves_and_tells_each_state() -> No
     assert "cloud will have no link from now on" in done.reason
     assert [command.id for command in trial.mesh.migrations] == [f"{done.decision}-1"]
     assert told(trial.mesh) == [DecisionState.MOVING, DecisionState.DONE]
+
+
+async def test_decision_when_its_horizon_has_passed_then_has_what_was_measured() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    async with trial.flying():
+        window = await trial.tunnel()
+        done = await trial.until(DecisionState.DONE)
+        await trial.commands.withdraw(WithdrawWindow(window=window))
+        assert done.outcome is not None
+        long_ago = done.outcome.model_copy(update={"ended": now() - timedelta(hours=1)})
+        await trial.memory.change(done.model_copy(update={"outcome": long_ago}))
+
+        async def is_reviewed() -> bool:
+            outcome = trial.memory.decision(done.decision).outcome
+            return outcome is not None and (outcome.late_s, outcome.measured_s) == (10.0, 10.0)
+
+        await eventually(is_reviewed)
 
 
 async def test_autopilot_when_it_must_ask_then_moves_after_people_approve() -> None:

@@ -1,4 +1,4 @@
-"""The autopilot of a whole mesh: a job leaves before its site loses its link, and the autopilot may be killed."""
+"""The autopilot of a whole mesh: a job leaves before its site loses its link, also if it is killed."""
 
 from __future__ import annotations
 
