@@ -84,7 +84,7 @@ class Mesh:
                 body = {**SiteStatus.example, "state": SiteState.UP}
                 return SiteList(sites=[SiteStatus.model_validate({**body, "site": s.name}) for s in SITES])
             case QueryMetrics():
-                return self._measured()
+                return self._measured(command)
             case MigrateJob():
                 self.migrations.append(command)
                 self.site = command.to
@@ -102,7 +102,7 @@ class Mesh:
                 )
         raise AssertionError(command)
 
-    def _measured(self) -> SeriesList:
+    def _measured(self, command: QueryMetrics) -> SeriesList:
         at = now().timestamp()
         values = {
             ("jfk", "link:cloud", "link.round_trip"): 0.02,
@@ -113,6 +113,7 @@ class Mesh:
             series=[
                 Series(site=site, entity=entity, metric=metric, unit="1", points=[(at, value)])
                 for (site, entity, metric), value in values.items()
+                if metric in command.metrics
             ]
         )
 
