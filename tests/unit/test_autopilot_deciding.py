@@ -153,21 +153,29 @@ def test_decision_when_bytes_have_a_price_then_the_job_goes_home_after_its_rest(
     assert verdicts == [Verdict.MOVE, Verdict.RESTING]
 
 
-def test_decision_when_jobs_have_to_leave_at_different_times_then_each_leaves_when_it_is_its_turn() -> None:
-    both = replace(
-        VIEW,
-        sites=(*VIEW.sites, Site("drone", 2, 1000)),
-        links=(*VIEW.links, Link("drone", "cloud", 0.05)),
-        jobs=(COUNT, replace(COUNT, name="sum")),
-    )
-    windows = (Window("train", Cause.LINK, 15, 100), Window("drone", Cause.BATTERY, 300, 600))
+LEAVING = replace(
+    VIEW,
+    sites=(*VIEW.sites, Site("drone", 2, 1000)),
+    links=(*VIEW.links, Link("drone", "cloud", 0.05)),
+    jobs=(replace(COUNT, name="sum"), COUNT),
+)
 
-    found = decide(
-        ahead(both, *windows),
-        {"count": "train", "sum": "drone"},
-        {"count": 1.0, "sum": 1.0},
-        Performance(),
-        RULES,
-    )
 
-    assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
+@pytest.mark.parametrize(
+    ("empty_in_s", "leaving"),
+    [
+        (300, ["count"]),
+        (60, ["count", "sum"]),
+        (5, ["sum", "count"]),
+    ],
+)
+def test_decision_when_jobs_have_to_leave_then_those_go_that_are_due_before_the_next_look(
+    empty_in_s: float, leaving: list[str]
+) -> None:
+    windows = (Window("train", Cause.LINK, 15, 100), Window("drone", Cause.BATTERY, empty_in_s, 600))
+    places = {"count": "train", "sum": "drone"}
+
+    found = decide(ahead(LEAVING, *windows), places, dict.fromkeys(places, 1.0), Performance(), RULES)
+
+    assert found.verdict is Verdict.MOVE
+    assert [move.job for move in found.moves] == leaving

@@ -13,7 +13,6 @@ import pytest
 from test_mesh_view import job
 
 from running.waiting import eventually
-from towpath.autopilot import pilot as pilot_module
 from towpath.autopilot.commands import AutopilotCommands
 from towpath.autopilot.looking_back import LATENCY
 from towpath.autopilot.memory import Memory
@@ -122,7 +121,9 @@ class Trial:
     """An autopilot that looks ten times a second."""
 
     def __init__(self, mesh: Mesh, mode: AutopilotMode, memory: Memory | None = None) -> None:
-        spec = AutopilotSpec(mode=mode, interval_s=1, rest_s=0).model_copy(update={"interval_s": 0.1})
+        spec = AutopilotSpec(mode=mode, interval_s=1, rest_s=0, settled_s=0).model_copy(
+            update={"interval_s": 0.1}
+        )
         settings = AutopilotSettings(Home(Path("unused")), "", "", "", spec)
         object.__setattr__(settings, "sites", lambda: SITES)
         self.mesh = mesh
@@ -158,11 +159,6 @@ class Trial:
             return decision if decision is not None and decision.state is state else None
 
         return await eventually(found)
-
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pilot_module, "SETTLED_S", 0.0)
 
 
 def told(mesh: Mesh) -> list[DecisionState]:

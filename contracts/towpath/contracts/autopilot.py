@@ -40,6 +40,8 @@ class AutopilotSpec(Model):
     """Seconds that it looks ahead. A move has to pay for itself within them."""
     interval_s: float = Field(default=5.0, ge=1, le=3600)
     """Seconds between two looks."""
+    settled_s: float = Field(default=10.0, ge=0)
+    """Seconds for which jobs are measured after a change before the next look."""
     rest_s: float = Field(default=120.0, ge=0)
     """Seconds for which a job that moved stays, unless it would break its goal."""
     moves_per_hour: int = Field(default=20, ge=1)

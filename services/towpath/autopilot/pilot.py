@@ -46,9 +46,6 @@ MOVE_DEADLINE_S = 600.0
 ATTEMPT_S = 10.0
 """The coordinator may have restarted when no answer came for this long."""
 
-SETTLED_S = 10.0
-"""After a change, jobs have been measured for so long before the next look."""
-
 WAITS = frozenset({DecisionState.PLANNED, DecisionState.HELD, DecisionState.PROPOSED})
 """States of a decision of which the next look may make another one."""
 
@@ -98,7 +95,7 @@ class Pilot:
         if self._is_moving or any(job.operation is not None for job in jobs.jobs):
             self._changed_s = time.monotonic()
         unchanged_s = time.monotonic() - self._changed_s
-        if unchanged_s < SETTLED_S:
+        if unchanged_s < self._settings.rules.settled_s:
             return  # What is measured during a change says little about afterwards.
         sight = await self._foresight.look(jobs, unchanged_s)
         past = replace(

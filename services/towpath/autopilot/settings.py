@@ -33,6 +33,7 @@ class AutopilotSettings(HubSettings):
         return Rules(
             horizon_s=spec.horizon_s,
             interval_s=spec.interval_s,
+            settled_s=spec.settled_s,
             rest_s=spec.rest_s,
             moves_per_hour=spec.moves_per_hour,
             kilojoule_s=spec.kilojoule_s,

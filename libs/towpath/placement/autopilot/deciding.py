@@ -24,7 +24,7 @@ from towpath.placement.autopilot.rules import Rules
 from towpath.placement.autopilot.violations import Prediction, predict
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
 from towpath.placement.jobs.policy import Policy
-from towpath.placement.jobs.view import Placement
+from towpath.placement.jobs.view import MeshView, Placement
 
 
 class Verdict(StrEnum):
@@ -121,6 +121,8 @@ def _best(
 ) -> Decision | None:
     """Return the moves with the largest gain less cost; None if none gains anything."""
     view = ahead.phases[0].view
+    by_lateness = sorted(view.jobs, key=lambda job: staying.begin_s.get(job.name, math.inf))
+    hurried = replace(view, jobs=tuple(by_lateness))
 
     def may_leave(job: str) -> bool:
         sites = (
@@ -131,7 +133,7 @@ def _best(
         return any(math.isfinite(move_s(Move(job, current[job], site))) for site in sites)
 
     def judged(wanted: Placement) -> Decision | None:
-        return _judged(ahead, current, wanted, goals, rules, staying, move_s)
+        return _judged(ahead, hurried, current, wanted, goals, rules, staying, move_s)
 
     found = [judged(wanted) for wanted in candidates(ahead, current, policy, rules, staying, may_leave)]
     best = max((one for one in found if one is not None), key=_net_s, default=None)
@@ -142,6 +144,7 @@ def _best(
 
 def _judged(
     ahead: Outlook,
+    view: MeshView,
     current: Placement,
     wanted: Placement,
     goals: Mapping[str, float],
@@ -149,9 +152,12 @@ def _judged(
     staying: Prediction,
     move_s: Callable[[Move], float],
 ) -> Decision | None:
-    """Return the decision for a placement, before the rules; None if moves do not lead there."""
+    """Return the decision for a placement, before the rules; None if moves do not lead there.
+
+    Where the order of moves is free, jobs leave in the order of `view`.
+    """
     try:
-        moves = order_of_moves(ahead.phases[0].view, current, wanted)
+        moves = order_of_moves(view, current, wanted)
     except NoSafeOrder:
         return None
     cost_s = sum(map(move_s, moves))
@@ -184,14 +190,15 @@ def _trimmed(best: Decision, current: Placement, judged: Callable[[Placement], D
 def _due_first(
     best: Decision, rules: Rules, current: Placement, judged: Callable[[Placement], Decision | None]
 ) -> Decision:
-    """Return the decision without the jobs that would break their goals much later than others.
+    """Return the decision without the jobs that can leave later.
 
-    Each job leaves when it is its turn.
+    They are due after the next look, which is when the first ones have moved and were measured for a time.
     """
     assert best.staying is not None
     begins = {move.job: best.staying.begin_s[move.job] for move in best.moves}
-    first_s = min(begins.values()) + _lead_s(best.cost_s, rules)
-    early = {move.job: move.target for move in best.moves if not first_s < begins[move.job] < math.inf}
+    next_s = min(begins.values()) + _lead_s(best.cost_s, rules) + rules.settled_s
+    later_s = next_s + _lead_s(best.cost_s, rules)
+    early = {move.job: move.target for move in best.moves if not later_s < begins[move.job] < math.inf}
     return best if len(early) == len(begins) else judged({**current, **early}) or best
 
 

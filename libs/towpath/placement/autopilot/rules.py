@@ -17,6 +17,8 @@ class Rules:
     """Job-seconds. A smaller gain is noise."""
     interval_s: float = 5.0
     """Between two looks."""
+    settled_s: float = 10.0
+    """After a change, jobs are measured for so long before the next look."""
     agreeing: int = 2
     """Looks in a row that must want the same moves."""
     rest_s: float = 120.0

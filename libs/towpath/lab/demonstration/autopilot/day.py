@@ -58,7 +58,13 @@ WARM = ENGINE.model_copy(update={"start": EngineStart.ALWAYS})
 SMALL = EngineSpec.model_validate({**ENGINE.model_dump(), "spark_master": "local[1]"})
 
 AUTOPILOT = AutopilotSpec(
-    mode=AutopilotMode.ACT, latency_s=GOAL_S, horizon_s=240, interval_s=2, rest_s=20, moves_per_hour=60
+    mode=AutopilotMode.ACT,
+    latency_s=GOAL_S,
+    horizon_s=240,
+    interval_s=2,
+    settled_s=6,
+    rest_s=20,
+    moves_per_hour=60,
 )
 
 
