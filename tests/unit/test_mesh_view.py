@@ -212,3 +212,14 @@ def test_picture_when_a_job_reads_nothing_at_times_then_it_is_not_slow() -> None
     view = picture(SITES, [job("clean")], {}, Measurements(starting), NOW).view
 
     assert view.site["jfk"].cores == 1.5
+
+
+def test_picture_when_jobs_wait_for_each_other_then_their_events_cost_no_more_than_the_site_has() -> None:
+    slow = {
+        **BATCHES,
+        "jfk, job:clean, job.latency.processing.p50": [0.2 + 0.06 * events for events in EVENTS],
+    }
+
+    view = picture(SITES, [job("clean")], {}, Measurements(courses(**slow)), NOW).view
+
+    assert view.event_cores_of(view.job["clean"]) == pytest.approx(1.5)

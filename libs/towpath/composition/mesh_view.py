@@ -90,6 +90,7 @@ def picture(
         age_s=max(measured.age_s(now), 0.0),
     )
     costs = {job.spec.name: _costs(job, cores, idle, described, measured) for job in present}
+    costs = _possible(costs, present, idle, measured)
     waiting = {job.spec.name: _waiting(job, measured, costs[job.spec.name][0]) for job in present}
     view = replace(
         idle,
@@ -118,6 +119,21 @@ def _costs(
         return cores[name] / rate, 0.0
     cost = max(slope, 0.0)
     return cost, max(cores[name] - cost * rate, 0.0)
+
+
+def _possible(
+    costs: Mapping[str, tuple[float, float]], jobs: Sequence[JobView], view: MeshView, measured: Measurements
+) -> dict[str, tuple[float, float]]:
+    """Return costs with which jobs cannot have spent more on events than their site has.
+
+    Where jobs wait for each other's micro-batches, these take longer than their events cost.
+    """
+    spent: defaultdict[str, float] = defaultdict(float)
+    for job in jobs:
+        spent[job.site] += costs[job.spec.name][0] * _read(job, measured)
+    shares = {site: min(1.0, view.site[site].cores / total) for site, total in spent.items() if total}
+    places = {job.spec.name: job.site for job in jobs}
+    return {name: (cost * shares.get(places[name], 1.0), fixed) for name, (cost, fixed) in costs.items()}
 
 
 def _read(job: JobView, measured: Measurements) -> float:
