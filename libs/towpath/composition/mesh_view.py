@@ -131,7 +131,8 @@ def _possible(
     spent: defaultdict[str, float] = defaultdict(float)
     for job in jobs:
         spent[job.site] += costs[job.spec.name][0] * _read(job, measured)
-    shares = {site: min(1.0, view.site[site].cores / total) for site, total in spent.items() if total}
+    had = {site: max(view.site[site].cores, _used(site, measured)) for site in spent}
+    shares = {site: min(1.0, had[site] / total) for site, total in spent.items() if total}
     places = {job.spec.name: job.site for job in jobs}
     return {name: (cost * shares.get(places[name], 1.0), fixed) for name, (cost, fixed) in costs.items()}
 
@@ -164,7 +165,7 @@ def _falls_behind(job: JobView, measured: Measurements) -> bool:
 
 def _limited(site: Site, jobs: Iterable[JobView], measured: Measurements) -> Site:
     """Return a site that has no more cores than it uses, if a job there falls behind."""
-    used = measured.value(site.name, "process:engine", "process.cpu.utilization")
+    used = _used(site.name, measured)
     if used and any(job.site == site.name and _falls_behind(job, measured) for job in jobs):
         return replace(site, cores=min(site.cores, used))
     return site
@@ -275,12 +276,17 @@ def _cores(
         busy[job.site][job.spec.name] = _busy(job)
     found = {}
     for site, shares in busy.items():
-        used = measured.value(site, "process:engine", "process.cpu.utilization") or 0.0
+        used = _used(site, measured)
         together = sum(shares.values()) or 1.0
         for name, share in shares.items():
             said = described[name].resources.cores if name in described else 0.0
             found[name] = said or used * share / together
     return found
+
+
+def _used(site: str, measured: Measurements) -> float:
+    """Return the cores that the engine of a site uses."""
+    return measured.value(site, "process:engine", "process.cpu.utilization") or 0.0
 
 
 def _busy(job: JobView) -> float:
