@@ -25,6 +25,6 @@ def test_play_when_the_autopilot_decides_then_it_breaks_fewer_goals_with_fewer_m
     autopilot = Play(two_days, Forecasting(two_days, Exhaustive())).run()
     threshold = Play(two_days, Threshold()).run()
 
-    assert sum(autopilot.late_s.values()) < sum(threshold.late_s.values())
+    assert sum(autopilot.late_s.values()) < sum(threshold.late_s.values()) / 2
     assert 0 < autopilot.moves < threshold.moves
     assert autopilot.refused == 0

@@ -93,9 +93,6 @@ class Job:
     """Names of jobs and sources."""
     cpu_s_per_event: float
     memory_mb: float
-    fixed_cores: float = 0.0
-    """Cores that it needs however few events come, for its micro-batches. They take it nothing of what it can
-    do: when there is much to do, micro-batches become larger and fewer."""
     factor: float = 1.0
     """Events out for each event in: the selectivity."""
     bytes_per_event: float = 0.0
@@ -112,16 +109,13 @@ class Job:
     """The only site that may run it."""
     output_site: str | None = None
     """The site that keeps what it publishes: jobs read it there, wherever it runs. None: where it runs."""
+    fixed_cores: float = 0.0
+    """Cores that it needs however few events come, for its micro-batches. They take it nothing of what it can
+    do: when there is much to do, micro-batches become larger and fewer."""
 
     def __post_init__(self) -> None:
-        for what in (
-            "cpu_s_per_event",
-            "fixed_cores",
-            "memory_mb",
-            "factor",
-            "bytes_per_event",
-            "state_bytes",
-        ):
+        costs = ("cpu_s_per_event", "fixed_cores", "memory_mb")
+        for what in (*costs, "factor", "bytes_per_event", "state_bytes"):
             _check(f"job {self.name!r}: {what}", getattr(self, what))
         _check(f"job {self.name!r}: check_cpu_s_per_event", self.check_cpu_s_per_event or 0)
         _check(f"job {self.name!r}: check_memory_mb", self.check_memory_mb)
