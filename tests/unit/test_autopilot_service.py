@@ -67,6 +67,7 @@ class Mesh:
         self.published: list[Event] = []
         self.migrations: list[MigrateJob] = []
         self.outcome = OperationState.COMPLETED
+        self.unforeseen: Exception | None = None
 
     async def publish(self, event: Event) -> None:
         self.published.append(event)
@@ -86,6 +87,8 @@ class Mesh:
                 return self._measured(command)
             case MigrateJob():
                 self.migrations.append(command)
+                if self.unforeseen:
+                    raise self.unforeseen
                 self.site = command.to
                 return OperationAnswer(
                     operation="m1", job=command.job, kind=OperationKind.MIGRATE, state=self.outcome
@@ -244,6 +247,19 @@ async def test_autopilot_when_a_move_fails_then_the_decision_says_why() -> None:
 
     assert failed.error is not None
     assert "rolled_back" in failed.error
+
+
+async def test_autopilot_when_a_move_ends_with_an_unforeseen_error_then_decides_again() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    trial.mesh.unforeseen = KeyError("state")
+    async with trial.flying():
+        await trial.tunnel()
+        failed = await trial.until(DecisionState.FAILED)
+        trial.mesh.unforeseen = None
+        done = await trial.until(DecisionState.DONE)
+
+    assert failed.error == "'state'"
+    assert done.decision != failed.decision
 
 
 async def test_autopilot_when_killed_while_jobs_move_then_the_next_one_sends_the_same_moves() -> None:

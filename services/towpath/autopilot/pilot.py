@@ -206,9 +206,11 @@ class Pilot:
                 figures = await self._moved(command)
                 moved_s += figures.total_s
                 downtime_s = max(downtime_s, figures.downtime_s or 0.0)
-        except (TowpathError, NatsError, OSError) as error:
-            log.warning("decision %s failed: %s", decision.decision, error)
-            failed = {"state": DecisionState.FAILED, "error": str(error)}
+        except Exception as error:
+            # Whatever it is: a decision that never ends would be the last one.
+            foreseen = isinstance(error, TowpathError | NatsError | OSError)
+            log.warning("decision %s failed: %s", decision.decision, error, exc_info=not foreseen)
+            failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
             await self._memory.change(decision.model_copy(update=failed))
             return
         outcome = DecisionOutcome(ended=now(), moved_s=moved_s, downtime_s=downtime_s)
