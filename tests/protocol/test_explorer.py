@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from protocol_world import reconcile, trial
@@ -12,11 +14,11 @@ from simulation.scenario import outcome, parse_scenario
 from simulation.weakness import Weakness
 from towpath.contracts.commands import StrategyName
 from towpath.protocols import table
-from towpath.protocols.record import JobEntry
+from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.step import Step
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
-PARALLEL, HANDOVER = StrategyName.PARALLEL, StrategyName.HANDOVER
+PARALLEL, HANDOVER, TWIN = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.TWIN
 
 ALL = 10_000
 """More moves than all courses with one fault need."""
@@ -26,6 +28,7 @@ SAMPLE = 5_000
 
 THERE_AND_BACK: list[Plan] = [
     (RESTART, RESTART), (GENERAL, GENERAL), (PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (HANDOVER, GENERAL),
+    (TWIN, TWIN), (TWIN, HANDOVER),
 ]  # fmt: skip
 
 
@@ -49,7 +52,7 @@ def test_migrations_when_any_one_thing_goes_wrong_then_the_invariants_hold(plan:
     assert explorer.ends[1] > 100
 
 
-@pytest.mark.parametrize("plan", [(PARALLEL, PARALLEL), (HANDOVER, HANDOVER)], ids=named)
+@pytest.mark.parametrize("plan", [(PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (TWIN, TWIN)], ids=named)
 def test_migrations_when_two_things_go_wrong_then_the_invariants_hold(plan: Plan) -> None:
     explorer, found = search(plan, faults=2, most=SAMPLE)
     assert found is None, "\n".join(found)
@@ -78,7 +81,7 @@ def test_search_when_a_party_neglects_a_duty_then_finds_a_scenario_that_shows_it
 def without_settlement(step: Step) -> Step:
     if step.name != "set-epoch":
         return step
-    whole = step.command
+    whole: Callable[[OperationRecord], Any] = step.command
     return replace(step, command=lambda record: whole(record).model_copy(update={"settlement": None}))
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from nats.aio.client import Client
 
+from running.waiting import eventually
+from towpath.contracts.data_plane import (
+    BATCH_HEADER,
+    MESSAGE_ID_HEADER,
+    rejected_stream,
+    rejected_subject,
+    sink_subject,
+)
+from towpath.contracts.job import ResolvedOutput
 from towpath.streams.publisher import Connect
 
 
@@ -14,3 +25,28 @@ def always(connection: Client) -> Connect:
         return connection
 
     return connect
+
+
+async def forget_ids(connection: Client, job: str, output: ResolvedOutput, epoch: int) -> None:
+    """Let the server forget all ids that it has of a job's output by now, as it does after two minutes.
+
+    It stores a probe. The server checks the ids when the window changes. Sometimes it keeps the time that it
+    had set before, up to two minutes later. Then the window is changed once more.
+    """
+    jetstream = connection.jetstream()
+    probe = {MESSAGE_ID_HEADER: "probe", BATCH_HEADER: "1.6"}
+    for stream, kind in ((output.stream, sink_subject), (rejected_stream(output.stream), rejected_subject)):
+        subject = kind(output.site, job, epoch)
+
+        async def is_stored_again(subject: str = subject) -> bool:
+            return not (await jetstream.publish(subject, b'{"n": 99}', headers=probe)).duplicate
+
+        for window_s in count(0.1, 0.01):
+            config = (await jetstream.stream_info(stream)).config
+            await jetstream.update_stream(config, duplicate_window=window_s)
+            await is_stored_again()
+            try:
+                await eventually(is_stored_again, 10 * window_s)
+                break
+            except AssertionError:
+                continue

@@ -165,7 +165,13 @@ def _cost(move: Move) -> int:
 
 
 def _settles(command: str) -> bool:
-    return command.split("-", 1)[1] in ("set-epoch", "remove-divert", "divert-undo", "set-epoch-undo")
+    return command.split("-", 1)[1] in (
+        "set-epoch",
+        "share-output",
+        "remove-divert",
+        "divert-undo",
+        "set-epoch-undo",
+    )
 
 
 def _hosting(trial: Trial) -> list[str]:

@@ -63,7 +63,9 @@ class SimulatedOutput:
     stream: ResolvedOutput
     weak: frozenset[Weakness] = frozenset()
     accepted: int = 0
-    """The one epoch whose results are taken."""
+    """The latest epoch whose results are taken."""
+    beside: int | None = None
+    """An older one whose results are taken, too."""
     results: dict[Result, None] = field(default_factory=dict)
     """In the order in which they were stored."""
     counted: set[int] = field(default_factory=set)
@@ -97,7 +99,7 @@ class SimulatedOutput:
 
     def publish(self, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
         """Store what the owner of an epoch publishes; False if its epoch is accepted nowhere."""
-        if epoch == self.accepted:
+        if self.takes(epoch):
             for result in results:
                 self.store(result, reads_back=reads_back)
             return True
@@ -110,7 +112,11 @@ class SimulatedOutput:
 
     def accepts(self, epoch: int) -> bool:
         """True if results of this epoch are accepted anywhere."""
-        return epoch == self.accepted or (self.shadow is not None and self.shadow.accepts(epoch))
+        return self.takes(epoch) or (self.shadow is not None and self.shadow.accepts(epoch))
+
+    def takes(self, epoch: int) -> bool:
+        """True if the stream itself takes results of this epoch."""
+        return epoch in (self.accepted, self.beside)
 
     def is_fenced(self, epoch: int) -> bool:
         """True if a run of this epoch need never try again."""
@@ -162,10 +168,10 @@ class SimulatedOutput:
             raise fenced(f"epoch {command.epoch}: the output is at {self.accepted}")
         settlement = command.settlement or self._owed(command)
         if settlement is None:
-            self.accepted = command.epoch
+            self.accepted, self.beside = command.epoch, command.beside
             return
         if command.epoch > self.accepted:
-            yield from self._settle(settlement)
+            yield from self._settle(settlement, command.beside)
             self.accepted = command.epoch
             yield
         late = Weakness.DROP_AT_EQUAL_EPOCH in self.weak
@@ -181,11 +187,11 @@ class SimulatedOutput:
             return None
         return Settlement(epoch=shadow.diverted, interim=command.epoch - 1)
 
-    def _settle(self, settlement: Settlement) -> Iterator[None]:
+    def _settle(self, settlement: Settlement, beside: int | None) -> Iterator[None]:
         if self.shadow is not None:
             self.shadow = replace(self.shadow, frozen=True)
         yield
-        self.accepted = max(self.accepted, settlement.interim)
+        self.accepted, self.beside = max(self.accepted, settlement.interim), beside
         taken_over = self._taken_over(settlement)
         if Weakness.HALF_SETTLED_IS_SETTLED in self.weak:
             self._note_settled()

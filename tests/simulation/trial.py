@@ -24,6 +24,7 @@ from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob
 from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.requests import Requests
 from towpath.protocols.runner import Runner
 from towpath.protocols.table import strategies
 
@@ -122,7 +123,7 @@ class Trial:
         record = OperationRecord(
             id=self._operation, command=self._operation, kind=OperationKind.MIGRATE, job=self.job,
             strategy=strategy, before=before, after=after, old_epoch=before.epoch, new_epoch=after.epoch,
-            begun_at=self.mesh.clock.now(),
+            hold_s=0, begun_at=self.mesh.clock.now(),
         )  # fmt: skip
         self.ledger.accept(record)
         self.is_aborted = False
@@ -217,10 +218,10 @@ class Trial:
         self.upcoming = None
 
     async def _run(self) -> None:
-        abort = asyncio.Event()
+        requests = Requests()
         if self.is_aborted:
-            abort.set()
-        await Runner(self.ledger, self._send, _publish, self.mesh.clock).run(self._operation, abort)
+            requests.abort.set()
+        await Runner(self.ledger, self._send, _publish, self.mesh.clock).run(self._operation, requests)
 
     async def _send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         move, self._move = self._move, None

@@ -64,6 +64,7 @@ def operation(name: str) -> OperationRecord:
             "after": entry(site="cloud", epoch=3, generation=2, **WINDOWS),
         },
         "handover": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3)},
+        "twin": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3), "hold_s": 0},
         "deploy": {"kind": "deploy", "after": old, "output_existed": False},
         "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
         "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
@@ -89,8 +90,8 @@ def operation(name: str) -> OperationRecord:
 
 
 OPERATIONS = (
-    "general", "restart", "parallel", "handover", "deploy", "redeploy", "update", "update-without-state",
-    "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
+    "general", "restart", "parallel", "handover", "twin", "deploy", "redeploy", "update",
+    "update-without-state", "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
 )  # fmt: skip
 EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(operation(name)).steps]
 

@@ -61,9 +61,9 @@ def sink_forgets_the_life_of_its_stream(path: DataPath, patch: Patch) -> Verdict
 def sink_does_not_sort_its_batch(path: DataPath, patch: Patch) -> Verdict:
     real = _Sending.round
 
-    async def backwards(self: _Sending, connection: Any, *, aside: bool) -> bool:
+    async def backwards(self: _Sending, *arguments: Any, **options: Any) -> bool:
         self.messages = [*reversed(self.messages)]
-        return await real(self, connection, aside=aside)
+        return await real(self, *arguments, **options)
 
     patch.setattr(_Sending, "round", backwards)
     patch.setattr("checker_data_path.BATCH", 250)

@@ -61,7 +61,7 @@ def test_fault_of_a_command_when_listed_then_concerns_the_step_s_own_actor(fault
 
 def test_monitor_when_strategy_has_no_use_for_it_then_is_not_hit() -> None:
     hit = {cell.strategy for cell in matrix() if cell.actor is ActorName.MONITOR}
-    assert hit == {StrategyName.HANDOVER, StrategyName.PARALLEL}
+    assert hit == {StrategyName.HANDOVER, StrategyName.PARALLEL, StrategyName.TWIN}
 
 
 def test_select_when_names_are_given_then_only_their_cells_are_left() -> None:

@@ -18,7 +18,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import Input, JobSpec
 from towpath.coordinator.migrations.forecasts import Cost, costs_of, expected
 from towpath.coordinator.migrations.planning import check_comparison, check_time
 from towpath.protocols.choice import ASKED_FOR, choose
@@ -41,6 +41,9 @@ def spec(kind: str, inputs: int = 1) -> JobSpec:
             "operator": {"kind": kind, **EXAMPLES[kind]},
         }
     )
+
+
+THINNED = Input.model_validate({"site": "jfk", "topic": "departures/0", "thinning": {}})
 
 
 def refusal(job: JobSpec, wanted: StrategyName) -> TowpathError:
@@ -134,7 +137,23 @@ def test_strategy_when_it_stops_the_source_then_works_for_every_operator(
 def test_parallel_when_asked_for_without_processing_windows_then_is_refused(kind: str) -> None:
     detail = refusal(spec(kind), PARALLEL).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "strategy", "parallel")
-    assert detail.allowed == ["general", "handover", "restart", "auto"]
+    twin = [] if kind == "python" else ["twin"]
+    assert detail.allowed == ["general", "handover", "restart", *twin, "auto"]
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (spec("processing_window"), "at different places"),
+        (spec("python"), "user code"),
+        (spec("window").model_copy(update={"inputs": [THINNED]}), "how far"),
+    ],
+    ids=["processing-window", "user-code", "thinned"],
+)
+def test_twin_when_two_runs_may_differ_then_is_refused(job: JobSpec, why: str) -> None:
+    error = refusal(job, StrategyName.TWIN).detail
+    assert (error.code, error.field, error.value) == (ErrorCode.NOT_ALLOWED, "strategy", "twin")
+    assert why in error.message
 
 
 def test_parallel_when_asked_for_with_several_inputs_then_is_refused() -> None:

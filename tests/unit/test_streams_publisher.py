@@ -46,6 +46,12 @@ class Connection:
 
         return SimpleNamespace(unsubscribe=unsubscribe)
 
+    async def request(self, subject: str, body: bytes, timeout: float) -> SimpleNamespace:
+        """Describe the stream: it has one owner."""
+        state = {"last_seq": len(self.stored)}
+        view = {"config": {"subjects": ["sink.jfk.hourly.1"]}, "state": state}
+        return SimpleNamespace(data=json.dumps(view).encode())
+
     async def publish(self, subject: str, body: bytes, reply: str, headers: dict[str, str]) -> None:
         self.sent += 1
         if self.is_dead:

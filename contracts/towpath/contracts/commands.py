@@ -27,6 +27,8 @@ class StrategyName(StrEnum):
     """Both run until a monitor finds their results consistent: for processing-time windows."""
     HANDOVER = "handover"
     """Carry the state while the job runs; change owner when the target has caught up."""
+    TWIN = "twin"
+    """Both publish, and the first of two equal results counts, until someone ends it."""
     AUTO = "auto"
     """Whichever suits the job; the operation's record says which, and why."""
 
@@ -161,7 +163,11 @@ class MigrateJob(Command[OperationAnswer]):
     at_most_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Seconds that the migration may take, such as a contact lasts. Refused if its forecast says longer: then
     nothing has begun, and the job runs on. A migration that has begun is not ended by it."""
+    hold_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Only for `twin`: seconds for which both publish, before the target owns the job alone. Null: until
+    someone ends it by `FinishMigration`, or by `AbortMigration`, which leaves the job where it was."""
     wait: bool = True
+    """Answer at the end; for `twin`, as soon as both publish. False: when it is durably accepted."""
 
 
 class MigrationForecast(Model):
@@ -206,6 +212,20 @@ class AbortMigration(Command[OperationAnswer]):
     subject = f"{_COORDINATOR}.abort-migration"
     answer = OperationAnswer
     example = {"id": "c10", "operation": "5f0c9a7be210"}
+
+    operation: Identifier
+    wait: bool = True
+
+
+class FinishMigration(Command[OperationAnswer]):
+    """End the time in which two sites publish (strategy `twin`): the target owns the job from now on.
+
+    One that has yet to come so far does not stop there. A repetition has no further effect.
+    """
+
+    subject = f"{_COORDINATOR}.finish-migration"
+    answer = OperationAnswer
+    example = {"id": "c12", "operation": "5f0c9a7be210"}
 
     operation: Identifier
     wait: bool = True
@@ -357,4 +377,5 @@ COORDINATOR_COMMANDS: tuple[type[Command[Any]], ...] = (
     ListOperations,
     ForecastMigration,
     AbortMigration,
+    FinishMigration,
 )

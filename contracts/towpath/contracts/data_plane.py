@@ -169,6 +169,10 @@ number follows, and its metadata say how far each output had come by then."""
 DUPLICATE_WINDOW_S = 120.0
 """Time for which a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
 
+DEAD_LINK_S = 30.0
+"""Time after which servers close a connection whose other end does not answer: what waits on it is lost, and
+never comes late."""
+
 
 def output_stream(job: str, turn: int = 0) -> str:
     """The stream that keeps a job's results. Each time they go to another topic is another turn."""

@@ -234,7 +234,7 @@ class Settlement(Model):
 
 
 class SetEpoch(SiteCommand[Done]):
-    """Output site: the output stream accepts this epoch and no other. Epochs only grow.
+    """Output site: the output stream accepts this epoch and no other, but for `beside`. Epochs only grow.
 
     With a settlement, what waits in the shadow stream is stored first, and the shadow is deleted.
     """
@@ -254,6 +254,8 @@ class SetEpoch(SiteCommand[Done]):
     epoch: int = Field(ge=1)
     output: ResolvedOutput
     """The stream is made if it does not exist."""
+    beside: int | None = Field(default=None, ge=1)
+    """An older epoch that it goes on accepting: two sites publish, and of equal results the first counts."""
     settlement: Settlement | None = None
     resumes: int | None = Field(default=None, ge=0)
     """The epoch under which the run that goes on published last, if others had the output since: their change
@@ -299,6 +301,13 @@ class ObserveProgress(SiteCommand[JobStatus]):
     example = {"id": "s6", "site": "cloud", "operation": "m1", "job": "hourly-jfk"}
 
     job: JobName
+
+
+class Held(Model):
+    """The coordinator has waited, and someone may have asked it to go on."""
+
+    held_s: float
+    """Seconds of the wait."""
 
 
 class ResetRole(SiteCommand[Done]):

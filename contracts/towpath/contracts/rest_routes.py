@@ -9,6 +9,7 @@ from pydantic import Field
 from towpath.contracts.commands import (
     AbortMigration,
     DeployJob,
+    FinishMigration,
     ForecastMigration,
     JobView,
     ListJobs,
@@ -139,7 +140,9 @@ MIGRATIONS = (
         path_fields=_JOB,
         query=fields_of(MigrateJob, "MigrateQuery", dry_run=_DRY_RUN),
         body=Body(
-            fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor", "at_most_s"),
+            fields_of(
+                MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor", "at_most_s", "hold_s"
+            ),
             example={"to": "cloud", "strategy": "general"},
         ),
         addressed=ErrorCode.UNKNOWN_JOB,
@@ -174,6 +177,15 @@ MIGRATIONS = (
         addressed=ErrorCode.UNKNOWN_MIGRATION,
         follow="/migrations/{operation}",
         succeeds=OperationState.ROLLED_BACK,
+    ),
+    Route(
+        "POST",
+        "/migrations/{id}/finish",
+        "finishMigration",
+        FinishMigration,
+        path_fields=_OPERATION,
+        addressed=ErrorCode.UNKNOWN_MIGRATION,
+        follow="/migrations/{operation}",
     ),
     Route(
         "GET",

@@ -138,6 +138,8 @@ class Migration(Model):
     strategy: StrategyName = StrategyName.AUTO
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     factor: int | None = Field(default=None, ge=0)
+    hold_s: Seconds | None = None
+    """All four as in `MigrateJob`."""
     retry_within_s: Seconds | None = None
     """Ask again for so long while the job or a site is not ready, and when the migration was rolled back; the
     step is done when it has completed. Null: ask once, and do not wait for its end. Migrations of one job

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from towpath.contracts.data_plane import DEAD_LINK_S
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
@@ -151,6 +152,8 @@ def _server(name: str, host: str, port: int) -> Config:
         "host": host,
         "port": port,
         "max_payload": MAX_PAYLOAD,
+        "ping_interval": f"{DEAD_LINK_S / 3:g}s",
+        "ping_max": 2,
         "max_pending": 8 * MAX_PAYLOAD,
     }
 

@@ -75,6 +75,10 @@ class OperationProgress:
                 update={"state": OperationState.ROLLING_BACK, "note": reason}
             )
 
+    def begun_at(self, step: str) -> datetime:
+        """Return when a begun step began."""
+        return next(e.at for e in self.entries if e.step == step and e.phase == StepPhase.BEGUN)
+
     def to_take(self) -> list[Step[Any]]:
         """Return the steps that are neither confirmed nor given up, in order."""
         settled = self.record.facts.keys() | self.missed.keys()

@@ -142,6 +142,8 @@ class OperationRecord(Model):
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     factor: int = 0
     """Synchronisation factor S, for the check `results`."""
+    hold_s: float | None = None
+    """Seconds for which it waits at most for a request to finish it; None: however long that takes."""
     forecast: MigrationForecast | None = None
     purge: bool = False
     state: OperationState = OperationState.RUNNING

@@ -19,14 +19,14 @@ from towpath.contracts.commands import JournalEntry
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import StepCommand
-from towpath.protocols.abort import aborted, unless
+from towpath.contracts.migration import Held, StepCommand
 from towpath.protocols.asking import Send, ask
 from towpath.protocols.clock import Clock, SystemClock
 from towpath.protocols.progress import OperationProgress, StepPhase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
+from towpath.protocols.requests import Requests, aborted, unless
 from towpath.protocols.spans import in_step, tell_operation, tell_operation_begun, tell_step_begun
-from towpath.protocols.step import Compensation, Step
+from towpath.protocols.step import Compensation, Hold, Step
 
 UNDO_ATTEMPT_S = 3.0
 """A compensation without an answer is sent again after this time."""
@@ -77,12 +77,8 @@ class Runner:
         self._publish = publish
         self._clock = clock or SystemClock()
 
-    async def run(self, operation: str, abort: asyncio.Event | None = None) -> OperationRecord:
+    async def run(self, operation: str, requests: Requests | None = None) -> OperationRecord:
         """Take an accepted operation to its end, from any point of its journal. Return its final record.
-
-        Once `abort` is set, the operation is rolled back without waiting for the step that is under way,
-        unless it is past the point of no return. The caller that sets `abort` must keep the request: the
-        next coordinator must set it, too.
 
         Raises `Superseded` when another coordinator runs it.
         """
@@ -91,7 +87,7 @@ class Runner:
             progress = OperationProgress(record, entries)
             tell_operation_begun(record)
             await self._repeat_last_event(progress)
-            await self._forward(progress, abort or asyncio.Event())
+            await self._forward(progress, requests or Requests())
             await self._back(progress)
             record, entries = await self._finish(progress), progress.entries
         # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
@@ -108,16 +104,16 @@ class Runner:
         else:
             await self._publish(_begun(record))
 
-    async def _forward(self, progress: OperationProgress, abort: asyncio.Event) -> None:
+    async def _forward(self, progress: OperationProgress, requests: Requests) -> None:
         for step in progress.to_take():
             if progress.failure is not None:
                 return
-            if abort.is_set() and not progress.beyond_return:
+            if requests.abort.is_set() and not progress.beyond_return:
                 await self._write(progress, step.name, StepPhase.FAILED, _reason(aborted()))
                 continue
-            await self._take(progress, step, abort)
+            await self._take(progress, step, requests)
 
-    async def _take(self, progress: OperationProgress, step: Step[Any], abort: asyncio.Event) -> None:
+    async def _take(self, progress: OperationProgress, step: Step[Any], requests: Requests) -> None:
         if step.name not in progress.record.begun:
             await self._write(progress, step.name, StepPhase.BEGUN)
         # SIGKILL here: begun, perhaps not sent. The next coordinator sends it, under the same identifier.
@@ -126,15 +122,27 @@ class Runner:
             # The change and its confirmation are one write: there is no moment in between.
             await self._write(progress, step.name, StepPhase.CONFIRMED, change=action)
             return
-        command = action.model_copy(update={"id": f"{progress.record.id}-{step.name}"})
         try:
             with in_step(progress.record, step.name):
-                answer = await self._answer(progress, step, command, abort)
+                if isinstance(action, Hold):
+                    answer = await self._held(progress, step, action, requests)
+                else:
+                    command = action.model_copy(update={"id": f"{progress.record.id}-{step.name}"})
+                    answer = await self._answer(progress, step, command, requests.abort)
         except TowpathError as error:
             await self._write(progress, step.name, StepPhase.FAILED, _reason(error))
             return
         # SIGKILL here: done, not confirmed. Sent again, the agent repeats its answer.
         await self._write(progress, step.name, StepPhase.CONFIRMED, answer.model_dump(mode="json"))
+
+    async def _held(
+        self, progress: OperationProgress, step: Step[Any], hold: Hold, requests: Requests
+    ) -> Held:
+        """Wait until the operation is to go on. Time counts from when the step began."""
+        begun = progress.begun_at(step.name)
+        waited_s = (self._clock.now() - begun).total_seconds()
+        await requests.until_finish(None if hold.seconds is None else max(0.0, hold.seconds - waited_s))
+        return Held(held_s=(self._clock.now() - begun).total_seconds())
 
     async def _answer(
         self, progress: OperationProgress, step: Step[Any], command: StepCommand[Any], abort: asyncio.Event

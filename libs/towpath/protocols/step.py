@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from towpath.contracts.message import Model
-from towpath.contracts.migration import StepCommand
+from towpath.contracts.migration import Held, StepCommand
 from towpath.protocols.record import OperationRecord, RegistryChange
 
 Fact = TypeVar("Fact", bound=Model)
@@ -38,6 +38,14 @@ class Actor(StrEnum):
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A wait of the coordinator: nothing is sent until someone finishes the operation."""
+
+    seconds: float | None
+    """Longest wait, from when the step began; None: however long it takes."""
+
+
+@dataclass(frozen=True)
 class Compensation:
     """Undoes a begun step, confirmed or not."""
 
@@ -63,7 +71,7 @@ class Step(Generic[Fact]):
     name: str
     """Unique in its table; command identifiers are made from it."""
     actor: Actor
-    command: Callable[[OperationRecord], StepCommand[Fact] | RegistryChange]
+    command: Callable[[OperationRecord], StepCommand[Fact] | RegistryChange | Hold]
     """Makes the command. It depends on durable facts only, so that a repetition asks the same."""
     fact: type[Fact]
     """The actor's answer. Later steps may build on it."""
@@ -164,6 +172,13 @@ def writes(*, point_of_no_return: bool = False) -> Callable[[Write], Step[Model]
         )
 
     return step_of
+
+
+def holds(wait: Callable[[OperationRecord], Hold]) -> Step[Held]:
+    """Make a step of a function that says how long the coordinator waits."""
+    return Step(
+        name=_name_of(wait), actor=Actor.COORDINATOR, command=wait, fact=Held, summary=_summary_of(wait)
+    )
 
 
 def _name_of(function: Callable[..., Any]) -> str:

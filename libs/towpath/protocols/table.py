@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from towpath.contracts.commands import ConsistencyCheck, MigrationFigures, OperationKind
 from towpath.contracts.job import JobSpec
+from towpath.contracts.migration import Held
 from towpath.descriptors import Descriptors
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Step
@@ -35,6 +36,11 @@ class StepTable:
     def step(self, name: str) -> Step[Any]:
         """Return the step of that name. Raises `KeyError`."""
         return {step.name: step for step in self.steps}[name]
+
+    @property
+    def holds(self) -> bool:
+        """It waits on its way until someone lets it go on."""
+        return any(step.fact is Held for step in self.steps)
 
     def follows(self, record: OperationRecord) -> bool:
         """Tell if the operation follows this table."""

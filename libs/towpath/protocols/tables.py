@@ -14,10 +14,10 @@ from typing import Any
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
 from towpath.contracts.message import Model, now
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, StepCommand
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Held, StepCommand
 from towpath.contracts.reply import Done
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
-from towpath.protocols.step import Actor, Step
+from towpath.protocols.step import Actor, Hold, Step
 from towpath.protocols.table import Strategy, strategies, table_of, tables
 
 DOCUMENT = Path(__file__).parents[3] / "contracts" / "PROTOCOL.md"
@@ -26,8 +26,8 @@ OLD_EPOCH = 1000
 """`e` in the sample operation that the tables show."""
 
 TELLING = (
-    "role", "epoch", "epochs", "interim", "resumes", "settlement", "keep_job", "have", "transfer_state",
-    "digest", "after_serials", "watch",
+    "role", "epoch", "beside", "epochs", "interim", "resumes", "settlement", "keep_job", "have",
+    "transfer_state", "digest", "after_serials", "watch",
 )  # fmt: skip
 """Fields of a command that a table shows, in this order."""
 
@@ -80,7 +80,7 @@ def _steps(strategy: Strategy) -> str:
                 step.name,
                 WHO[step.actor],
                 _asked(step.command, record),
-                "the write itself" if step.actor is Actor.COORDINATOR else f"`{step.fact.__name__}`",
+                _confirmed(step),
                 _deadline(step, record),
                 _undone(step, record),
             )
@@ -88,6 +88,12 @@ def _steps(strategy: Strategy) -> str:
         if step.point_of_no_return:
             rows.append(("", "", "", "*point of no return*", "", "", ""))
     return _table(head, rows)
+
+
+def _confirmed(step: Step[Any]) -> str:
+    if step.fact is Held:
+        return "`FinishMigration`, or time"
+    return "the write itself" if step.actor is Actor.COORDINATOR else f"`{step.fact.__name__}`"
 
 
 def _deadline(step: Step[Any], record: OperationRecord) -> str:
@@ -126,6 +132,8 @@ def _asked(command: Callable[[OperationRecord], Any], record: OperationRecord) -
     made = command(record)
     if isinstance(made, RegistryChange):
         return "change of the registry"
+    if isinstance(made, Hold):
+        return "wait"
     return f"`{type(made).__name__}{_arguments(made)}`"
 
 
@@ -141,7 +149,7 @@ def _arguments(command: StepCommand[Any]) -> str:
 def _argument(name: str, value: Any) -> str:
     if name in BY_VALUE:
         return str(value) if name == "role" else f"{name}={str(value).lower()}"
-    if name in ("epoch", "interim", "resumes"):
+    if name in ("epoch", "beside", "interim", "resumes"):
         return _epoch(value) if name == "epoch" else f"{name} {_epoch(value)}"
     if name == "epochs":
         return f"[{', '.join(map(_epoch, value))}]"
@@ -252,6 +260,7 @@ def _sample_of(fact: type[Model]) -> dict[str, Any]:
     values: dict[str, Any] = {
         "job": "job", "epoch": OLD_EPOCH, "state": "running", "serials": {"input": 1}, "batch": 1,
         "last_processed_at": None, "digest": "9c1e", "have": {"file": "9c1e"}, "output_serial": 1,
+        "held_s": 0.0,
     }  # fmt: skip
     return {name: value for name, value in values.items() if name in fact.model_fields}
 

@@ -1,6 +1,7 @@
 """Rules of ownership: one owner at a time may publish a job's results, named by its epoch.
 
-The output stream decides. It listens to the subject of one epoch, so its server refuses every other owner:
+The output stream decides. It listens to the subject of one epoch, so its server refuses every other owner.
+Only while a job has a twin it listens to two.
 `SiteStreams.accept` sets that subject. Others ask here to find out earlier, or to know what to do:
 
 - a publisher whose message no stream took asks where its results belong (`place_of`);
@@ -46,7 +47,7 @@ def is_behind(output: StreamView, epoch: int) -> bool:
 
 
 def accepted_epoch(output: StreamView | None) -> int | None:
-    """Return the epoch that an output stream accepts; None when there is no stream, or it accepts none."""
+    """Return the latest epoch that an output stream accepts; None when there is no stream, or it has none."""
     return max(output.epochs, default=None) if output is not None else None
 
 

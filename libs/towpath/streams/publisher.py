@@ -8,7 +8,7 @@ epoch only, so the server refuses a former owner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -31,6 +31,7 @@ from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
 from towpath.streams.failures import Fenced, Unpublished
 from towpath.streams.ownership import ResultStream, place_of
 from towpath.streams.pages import overlap
+from towpath.streams.shared_output import SharedOutput
 from towpath.streams.stream_view import stream_view
 
 Connect: TypeAlias = Callable[[], Awaitable[Client]]
@@ -85,6 +86,8 @@ class Publisher:
     _stored: dict[str, set[str]] = field(default_factory=dict)
     """Subject → ids that the owner before has stored, for a subject that has come from the shadow into the
     output. They are forgotten with the first batch that has none of them."""
+    _shared: dict[str, SharedOutput] = field(default_factory=dict)
+    """Subject → what another run has stored in its output meanwhile."""
 
     async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store all messages, in order; all have one subject. Return the number of new ones.
@@ -99,7 +102,7 @@ class Publisher:
         try:
             self._pass_over(subject, sending)
             heard_at, left = loop.time(), sending.left
-            while not await self._round(sending, subject):
+            while not await self._round(sending, subject, site, stream):
                 changing = sending.unheard and await self._is_changing(subject, site, stream)
                 self._pass_over(subject, sending)
                 if not changing or sending.left < left:
@@ -113,10 +116,17 @@ class Publisher:
             await sending.close()
         return sending.new
 
-    async def _round(self, sending: _Sending, subject: str) -> bool:
+    async def _round(self, sending: _Sending, subject: str, site: str, stream: str) -> bool:
         """Send all pending messages once. Return False if some are left, or there is no connection."""
         try:
-            return await sending.round(await self.connect(), aside=subject in self._aside)
+            connection = await self.connect()
+            if subject in self._aside:
+                return await sending.round(connection, aside=True)
+            shared = self._shared.setdefault(subject, SharedOutput(site, stream, self.clock))
+            await shared.look(connection)
+            if shared.stored is not None and not sending.pass_over(shared.stored) and not shared.is_shared:
+                del self._shared[subject]
+            return await sending.round(connection, aside=False, is_stale=lambda: shared.is_stale)
         except (ConnectionClosedError, Unpublished, OSError, TimeoutError) as error:
             sending.cut_off(error)
             return False
@@ -163,7 +173,7 @@ class _Sending:
         self._unacknowledged = 0
         self._progress = asyncio.Event()
 
-    def pass_over(self, stored: set[str]) -> bool:
+    def pass_over(self, stored: Container[str]) -> bool:
         """Leave out messages that are stored already. Tell if there were any."""
         found = {index for index in self.pending if self.messages[index].identity in stored}
         self.pending -= found
@@ -173,7 +183,9 @@ class _Sending:
     def left(self) -> int:
         return len(self.pending)
 
-    async def round(self, connection: Client, *, aside: bool) -> bool:
+    async def round(
+        self, connection: Client, *, aside: bool, is_stale: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Send pending messages in order, to the output or aside. Return True when all are acknowledged."""
         self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
         sender = await self._sender_over(connection)
@@ -186,6 +198,8 @@ class _Sending:
             await self._send(sender, index, aside=aside)
             if count % BURST == 0:
                 await asyncio.sleep(0)
+                if is_stale():
+                    return False
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False
         return await self._settle(0) and not self.pending

@@ -140,7 +140,8 @@ class Shadows:
 
         1. While both still publish, read the ids that the output holds and its server may have forgotten.
         2. Close the shadow: anyone who publishes there waits, and finds the output later.
-        3. Let the output refuse the old owner, and accept results from the shadow only.
+        3. Let the output refuse the old owner, and accept results from the shadow only. An owner that stays
+           beside the new one is not refused: what it stores from now on, the server remembers.
         4. Publish the amended results, then the new owner's in the order of the shadow.
         5. Let the output accept the new owner.
         """
@@ -151,17 +152,17 @@ class Shadows:
             info = await self._info(job)
             overlaps: dict[str, str] | None = None
             if info is None:
-                await self.streams.accept(job, settlement.interim, command.output)
+                await self.streams.accept(job, settlement.interim, command.output, beside=command.beside)
             else:
                 settlement = _of_the_owner(settlement, info)
                 stored = await self._stored_ids(command, settlement, info)
                 info = await self._frozen(info, job)
-                await self.streams.accept(job, settlement.interim, command.output)
+                await self.streams.accept(job, settlement.interim, command.output, beside=command.beside)
                 await stored.read()
-                overlaps = await self._overlaps(command.output, info)
+                overlaps = await self._overlaps(command, info)
                 await self._take_over(command, settlement, stored)
                 await self._settled(info)
-            await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
+            await self.streams.accept(job, epoch, command.output, beside=command.beside, overlaps=overlaps)
         await self.drop(job, through=epoch)
 
     async def _frozen(self, shadow: StreamInfo, job: str) -> StreamInfo:
@@ -253,15 +254,16 @@ class Shadows:
                 await stored.read_back(stream, marks[stream], label)
         return stored
 
-    async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
-        """Return, for each stream, the span stored since the shadow was opened, see `data_plane.OVERLAP`."""
-        connection = self.streams.connection
-        return {
-            stream: await self.streams.widened_overlap(
-                stream, f"{after}-{await last_serial(connection, self.site, stream)}"
-            )
-            for stream, after in _marks(output, shadow)
-        }
+    async def _overlaps(self, command: SetEpoch, shadow: StreamInfo) -> dict[str, str]:
+        """Return, for each stream, the span stored since the shadow was opened, see `data_plane.OVERLAP`.
+
+        It has no end yet if another owner goes on.
+        """
+        overlaps: dict[str, str] = {}
+        for stream, after in _marks(command.output, shadow):
+            last = "" if command.beside else await last_serial(self.streams.connection, self.site, stream)
+            overlaps[stream] = await self.streams.widened_overlap(stream, f"{after}-{last}")
+        return overlaps
 
     async def _store(
         self, publisher: Publisher, messages: list[StoredMessage], subject: str, stream: str

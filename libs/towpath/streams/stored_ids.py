@@ -26,8 +26,12 @@ class StoredIds:
     def __contains__(self, identity: str) -> bool:
         return _digest(identity) in self._digests
 
-    async def read(self) -> None:
-        """Add messages stored since the last time. Raises `TimeoutError` if the site does not answer."""
+    async def read(self, connection: Client | None = None) -> None:
+        """Add messages stored since the last time, over the connection there is now, if it has changed.
+
+        Raises `TimeoutError` if the site does not answer.
+        """
+        self._connection = connection or self._connection
         for stream, after in self._after.items():
             async for messages in pages.pages_after(self._connection, self._site, stream, after):
                 self._add(messages)

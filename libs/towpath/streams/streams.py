@@ -234,7 +234,7 @@ class SiteStreams:
         for kept in reversed(_kept_by(job, output)):
             await self._ensure_output(
                 kept,
-                data_plane.closed_subject(self.site, kept.stream),
+                [data_plane.closed_subject(self.site, kept.stream)],
                 await self._current_overlap(kept.stream),
             )
 
@@ -244,13 +244,15 @@ class SiteStreams:
         epoch: int,
         output: ResolvedOutput,
         *,
+        beside: int | None = None,
         diverted: int | None = None,
         overlaps: dict[str, str] | None = None,
     ) -> None:
         """Let the job's output streams accept `epoch` and nothing else. Make them if they do not exist.
 
-        `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
-        has the new mark (`data_plane.OVERLAP`) of each stream; None keeps the marks.
+        They also accept the older epoch `beside`, if there is one. `diverted` names an older epoch whose
+        results a shadow takes: its owner is not fenced. `overlaps` has the new mark (`data_plane.OVERLAP`) of
+        each stream; None keeps the marks.
         """
         # Rejected events first: the owner changes when the result stream changes.
         for kept in reversed(_kept_by(job, output)):
@@ -258,10 +260,12 @@ class SiteStreams:
                 overlap = await self._current_overlap(kept.stream, epoch)
             else:
                 overlap = overlaps.get(kept.stream, "")
-            await self._ensure_output(kept, kept.subject(self.site, job, epoch), overlap, diverted)
+            epochs = [epoch] if beside is None else [beside, epoch]
+            accepts = [kept.subject(self.site, job, each) for each in epochs]
+            await self._ensure_output(kept, accepts, overlap, diverted)
 
     async def accepted_epoch(self, stream: str) -> int | None:
-        """Return the epoch that an output stream accepts; None when there is no stream, or no epoch."""
+        """Return the latest epoch that an output stream accepts; None without a stream, or an epoch."""
         return accepted_epoch(await self._own(stream))
 
     async def drop_output(self, output: str) -> None:
@@ -287,7 +291,7 @@ class SiteStreams:
         return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
 
     async def _ensure_output(
-        self, kept: _OutputStream, accepts: str, overlap: str, diverted: int | None = None
+        self, kept: _OutputStream, accepts: list[str], overlap: str, diverted: int | None = None
     ) -> None:
         """Make or change an output stream that republishes to its topic.
 
@@ -299,7 +303,7 @@ class SiteStreams:
         # Not only the epoch accepted now: the one-message stream may still have to pass on earlier ones.
         every_epoch = kept.subject(self.site, kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
-        stored = self.kept(kept.stream, subjects=[accepts])
+        stored = self.kept(kept.stream, subjects=accepts)
         await self.ensure(
             replace(
                 stored,

@@ -84,7 +84,7 @@ COMMANDS.add(
     WATCH,
     "towpath.cli.migrating",
     migrations="List migrations with their costs, newest first.",
-    migration="Show a migration with its journal, step by step; or abort it.",
+    migration="Show a migration with its journal, step by step; or abort it; or finish a twin.",
     operation="Show a deploy, update, remove or migrate with its journal, step by step.",
 )
 COMMANDS.add(

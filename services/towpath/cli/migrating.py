@@ -1,4 +1,4 @@
-"""Commands that move jobs, and that show operations on jobs or abort them."""
+"""Commands that move jobs, and that show operations on jobs or end them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import (
     AbortMigration,
     ConsistencyCheck,
+    FinishMigration,
     ForecastMigration,
     ListOperations,
     MigrateJob,
     MigrationForecast,
+    OperationAnswer,
     OperationKind,
     OperationView,
     ShowOperation,
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command
 from towpath.mesh.home import Home
 from towpath.protocols.table import strategies
 from towpath.reports.costs import amount, choice_line, downtime, seconds
@@ -33,8 +36,8 @@ from towpath.reports.costs import amount, choice_line, downtime, seconds
 FORECAST_S = 20.0
 """Time for a forecast: the source measures its state for it."""
 
-ABORT_S = 180.0
-"""Time for a rollback: longer than a site takes to restart."""
+END_S = 180.0
+"""Time for a rollback, or for the steps after a hold: longer than a site takes to restart."""
 
 To = Annotated[str, typer.Option("--to", metavar="SITE", help="The site it moves to.")]
 Strategy = Annotated[
@@ -62,7 +65,17 @@ Dry = Annotated[bool, typer.Option("--dry-run", help="Only print the plan and it
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
 MigrationArgument = Annotated[str, typer.Argument(metavar="ID", help="As `towpath migrations` lists it.")]
 Action = Annotated[
-    Literal["abort"] | None, typer.Argument(metavar="abort", help="Roll it back while it is under way.")
+    Literal["abort", "finish"] | None,
+    typer.Argument(
+        metavar="abort|finish",
+        help="abort: roll it back while it is under way. finish: let the target of a twin go on alone.",
+    ),
+]
+Hold = Annotated[
+    float | None,
+    typer.Option(
+        min=0, metavar="SECONDS", help="For twin: both publish so long, then the target owns the job."
+    ),
 ]
 
 
@@ -74,6 +87,7 @@ def migrate(
     check: Check = None,
     factor: Factor = None,
     at_most: AtMost = None,
+    hold: Hold = None,
     dry_run: Dry = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
@@ -85,7 +99,7 @@ def migrate(
     """
     comparison = _comparison(strategy, check, factor)
     move = {"job": job, "to": to, "strategy": strategy, "at_most_s": at_most, **comparison}
-    command, home = MigrateJob(**move, wait=wait), home_of(context)
+    command, home = MigrateJob(**move, hold_s=hold, wait=wait), home_of(context)
     if dry_run:
         question = ForecastMigration(**move)
         return _show_forecast(asyncio.run(ask(home, question, deadline_s=FORECAST_S)), as_json)
@@ -108,13 +122,15 @@ def migrations(context: typer.Context, limit: Limit = 20, as_json: AsJson = Fals
 def migration(
     context: typer.Context, identifier: MigrationArgument, action: Action = None, as_json: AsJson = False
 ) -> None:
-    """Show a migration with its journal, step by step; or abort it.
+    """Show a migration with its journal, step by step; or abort it; or finish a twin.
 
     Example: `towpath migration 5f0c9a7be210` or `towpath migration 5f0c9a7be210 abort`
     """
     home = home_of(context)
     if action == "abort":
-        return _abort(home, AbortMigration(operation=identifier), as_json)
+        return _end(home, AbortMigration(operation=identifier), "rolling back …", as_json)
+    if action == "finish":
+        return _end(home, FinishMigration(operation=identifier), "leaving it to the target …", as_json)
     view = asyncio.run(ask(home, ShowOperation(operation=identifier)))
     if view.kind is not OperationKind.MIGRATE:
         raise TowpathError(
@@ -173,9 +189,9 @@ def _show_forecast(expected: MigrationForecast, as_json: bool) -> None:
     print(f"expected by: {expected.basis}")
 
 
-def _abort(home: Home, command: AbortMigration, as_json: bool) -> None:
-    with working("rolling back …"):
-        answer = asyncio.run(ask(home, command, deadline_s=ABORT_S))
+def _end(home: Home, command: Command[OperationAnswer], title: str, as_json: bool) -> None:
+    with working(title):
+        answer = asyncio.run(ask(home, command, deadline_s=END_S))
     if as_json:
         return print_json(answer)
     print(f"{answer.kind} {answer.job} {answer.state.replace('_', ' ')} (operation {answer.operation})")

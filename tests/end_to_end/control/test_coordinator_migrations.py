@@ -23,9 +23,9 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.registry.jobs import ABORTS, Registry
 from towpath.coordinator.settings import CoordinatorSettings
-from towpath.protocols.abort import ABORTED
+from towpath.protocols.requests import ABORTED
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -175,12 +175,12 @@ async def test_abort_when_the_coordinator_dies_before_heeding_it_then_the_next_o
     await trial.end_coordinator(signal.SIGKILL)
     registry = Registry.connect(CoordinatorSettings.from_home(trial.running.home.root))
     record, _ = await registry.load(operation)
-    assert await registry.request_abort(record)
+    assert await registry.request(record, ABORTS)
     await trial.start_coordinator()
     assert ABORTED in (await failure(asking)).detail.message
     assert (await shown(trial, operation)).state is OperationState.ROLLED_BACK
     trial.check_nothing_lost("counts")
-    assert not await registry.is_abort_requested(operation), "what has ended leaves nothing behind"
+    assert not await registry.is_requested(operation, ABORTS), "what has ended leaves nothing behind"
     await registry.close()
 
 

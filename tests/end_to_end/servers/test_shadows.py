@@ -6,8 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from functools import partial
-from itertools import count
 from typing import Any
 
 import nats
@@ -15,13 +13,11 @@ import pytest
 from nats.aio.client import Client
 
 from running.promises import promise
-from running.publishing import always
+from running.publishing import always, forget_ids
 from running.servers import Server
-from running.waiting import WITHIN_S, eventually
+from running.waiting import WITHIN_S
 from towpath.agent.outputs import Outputs
 from towpath.contracts.data_plane import (
-    BATCH_HEADER,
-    MESSAGE_ID_HEADER,
     output_stream,
     rejected_stream,
     rejected_subject,
@@ -371,31 +367,6 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
     assert await held(connection) == [*range(6), 99, 6, 7]
 
 
-async def forget(streams: SiteStreams, epoch: int) -> None:
-    """Let the output forget all ids it has by now.
-
-    The server checks the ids when the window changes. Sometimes it keeps the time that it had set before, up
-    to two minutes later. Then the window is changed once more.
-    """
-    for stream, kind in ((OUTPUT.stream, sink_subject), (rejected_stream(OUTPUT.stream), rejected_subject)):
-        probe = {MESSAGE_ID_HEADER: "probe", BATCH_HEADER: "1.6"}
-        subject = kind("jfk", "hourly", epoch)
-        for window_s in count(0.1, 0.01):
-            config = (await streams.jetstream.stream_info(stream)).config
-            await streams.jetstream.update_stream(config, duplicate_window=window_s)
-            await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)
-            try:
-                await eventually(partial(is_stored_again, streams, subject, probe), 10 * window_s)
-                break
-            except AssertionError:
-                continue
-
-
-async def is_stored_again(streams: SiteStreams, subject: str, headers: dict[str, str]) -> bool:
-    """Publish a result again. Return true if the stream has forgotten its id and stores it."""
-    return not (await streams.jetstream.publish(subject, b'{"n": 99}', headers=headers)).duplicate
-
-
 @pytest.mark.parametrize("page_of", [2, 2000])
 async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothing_twice(
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch, page_of: int
@@ -411,7 +382,7 @@ async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothi
     for rejected in (False, True):
         await publish(connection, 1, range(5, 8), batch="1.8", rejected=rejected)
         await publish(connection, 3, range(2, 12), batch="1.7", rejected=rejected)
-    await forget(streams, 1)
+    await forget_ids(streams.connection, "hourly", OUTPUT, 1)
     await do_settle(shadows, settle())
     for stream in (OUTPUT.stream, rejected_stream(OUTPUT.stream)):
         assert [n for n in await held(connection, stream) if n != 99] == list(range(12))
@@ -424,7 +395,7 @@ async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_l
     for rejected in (False, True):
         await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
         await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
-    await forget(streams, 1)
+    await forget_ids(streams.connection, "hourly", OUTPUT, 1)
     shadows = Shadows(streams)
     await shadows.open(HANDOVER)
     for rejected in (False, True):
@@ -441,7 +412,7 @@ async def test_settle_when_the_owner_was_not_past_what_another_run_stored_then_t
     await publish(connection, 1, range(2), batch="1.60")
     await streams.set_epoch("hourly", 2, OUTPUT)
     await publish(connection, 2, range(2, 5), batch="1.51")
-    await forget(streams, 2)
+    await forget_ids(streams.connection, "hourly", OUTPUT, 2)
     await streams.set_epoch("hourly", 3, OUTPUT, resumes=1)
     shadows = Shadows(streams)
     await shadows.open(NEXT)
@@ -462,7 +433,7 @@ async def test_settle_when_it_dies_and_is_repeated_after_long_then_amended_resul
         break_at("accept", shadows, patch)
         with pytest.raises(ConnectionError):
             await do_settle(shadows, command)
-    await forget(streams, 2)
+    await forget_ids(streams.connection, "hourly", OUTPUT, 2)
     monkeypatch.setattr(shadows_module, "REMEMBERED", timedelta(0))
     await do_settle(shadows, command)
     assert [n for n in await held(connection) if n != 99] == [98, 10, 11]

@@ -36,6 +36,9 @@ MIGRATE_AT_S = 0.1
 BEGINS_WITHIN_S = 120.0
 """Seconds for the step to begin: those before it wait for micro-batches."""
 
+HOLD_S = 5.0
+"""Seconds for which a twin runs: some micro-batches of both."""
+
 STATELESS_EVERY = 3
 """Every Nth cell moves a stateless job, if the strategy moves any kind."""
 
@@ -51,7 +54,8 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         output_site=output_site_of(cell),
         topic=LOAD.topic,
     )
-    move = Migration(job=job.name, to=target_of(cell), strategy=cell.strategy)
+    hold_s = HOLD_S if cell.strategy is StrategyName.TWIN else None
+    move = Migration(job=job.name, to=target_of(cell), strategy=cell.strategy, hold_s=hold_s)
     return Scenario(
         name=cell.scenario,
         description=f"A job migrates, and one step meets a fault: {cell.name}.",

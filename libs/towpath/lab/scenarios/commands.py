@@ -192,6 +192,7 @@ class Commands:
             strategy=move.strategy,
             check=move.check,
             factor=move.factor,
+            hold_s=move.hold_s,
             wait=False,
         )
         answer = await self.restoration.send(command, attempt_s=ACCEPT_S)

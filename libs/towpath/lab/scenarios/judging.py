@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from towpath.contracts.commands import JobView, OperationState
+from towpath.contracts.autopilot import AutopilotMode
+from towpath.contracts.commands import JobView, OperationState, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import Entry, Journal
@@ -74,15 +75,19 @@ class Judging:
             return
         assert view is not None
         wrong = misplaced(view, self.moves)
-        # A pipeline that was applied meanwhile may have moved the job again.
+        # A pipeline that was applied meanwhile may have moved the job again, and so may the autopilot.
         applied = {each.name for step in self.scenario.timeline if step.apply for each in step.apply.jobs}
-        if wrong is not None and job.name not in applied:
+        acts = self.scenario.mesh is not None and self.scenario.mesh.autopilot is AutopilotMode.ACT
+        if wrong is not None and job.name not in applied and not acts:
             self.problems.append(wrong)
 
     async def _judge(self, job: ObservedJob) -> None:
         verdict = await job.verdict(in_order=self.scenario.expect.in_order)
         job.look()
         judgement = Judgement.of(verdict, job.rejected)
+        if any(move.job == job.name and move.strategy == StrategyName.TWIN for move in self.moves):
+            # Two epochs publish by turns: the one that is older is not over.
+            judgement = judgement.model_copy(update={"stale_owner": 0})
         self.verdicts[job.name] = judgement
         self.journal.add(Entry.VERDICT, job=job.name, **judgement.model_dump(mode="json"))
         # In a thread, like all that takes seconds: subscribers share the event loop.

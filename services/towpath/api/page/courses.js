@@ -6,16 +6,18 @@
 const BEGIN = ["assign-source", "assign-target", "launch-retrieve"];
 const FINISH = ["record-owner", "reset-source", "reset-target"];
 
+const SHADOW = ["open-shadow", "ship-checkpoint", "launch-shadow", "start-monitor", "await-consistency"];
+
 export const COURSES = {
   restart: [...BEGIN, "pause-transfer", "set-epoch", "resume", ...FINISH, "observe"],
   general: [...BEGIN, "pause-transfer", "set-epoch", "resume", ...FINISH, "observe"],
-  handover: [...BEGIN, "open-shadow", "ship-checkpoint", "launch-shadow", "start-monitor", "await-consistency",
-    "set-epoch", "stop-monitor", ...FINISH],
+  handover: [...BEGIN, ...SHADOW, "set-epoch", "stop-monitor", ...FINISH],
   parallel: [...BEGIN, "divert", "start-monitor", "note-progress", "launch-divert", "await-consistency", "terminate",
     "remove-divert", "stop-monitor", ...FINISH],
+  twin: [...BEGIN, ...SHADOW, "share-output", "stop-monitor", "run-both", "set-epoch", ...FINISH],
 };
 
-export const STRATEGIES = ["auto", "handover", "general", "parallel", "restart"];
+export const STRATEGIES = ["auto", "handover", "general", "parallel", "restart", "twin"];
 
 /**
  * Return the steps of a migration: [{step, phase, at}]. Those to come have an empty phase.

@@ -10,7 +10,7 @@ import { bytes, duration } from "./wording.js";
 const MEANINGS = {
   auto: "auto: whichever suits the job", handover: "handover: state travels while the job runs",
   general: "general: pause, carry the state, resume", parallel: "parallel: both run until they agree",
-  restart: "restart: state is thrown away",
+  restart: "restart: state is thrown away", twin: "twin: both publish, until you end it",
 };
 
 export class MigrateDialog {

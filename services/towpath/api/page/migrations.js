@@ -86,12 +86,23 @@ export class MigrationsView {
 
   #one(view, longest, second) {
     const running = !view.ended_at;
+    const holds = running && view.strategy === "twin" && view.state === "running";
+    const finish = holds && make("button", { type: "button", onclick: () => this.#finish(view) }, `Leave it to ${view.target}`);
     const abort = running && make("button", { type: "button", onclick: () => this.#abort(view.operation) }, "Roll back");
     return make("section", { class: "card", "aria-label": `Migration ${view.operation}` },
       make("div", { class: "row" }, make("h3", {}, make("span", { class: second ? "key second" : "key" }), `${view.job}: ${view.source} → ${view.target}`),
         make("span", { class: "badge", "data-tone": running ? "accent" : tone(view.state) }, view.state.replace("_", " ")),
-        make("span", { class: "grow" }), abort),
+        make("span", { class: "grow" }), finish, abort),
       facts(view), timeline(view, longest, second), journal(view));
+  }
+
+  async #finish({ operation, job, target }) {
+    try {
+      await change("POST", `/migrations/${operation}/finish`);
+      this.report(`${target} goes on with ${job} alone.`);
+    } catch (error) {
+      this.report(error.message, true);
+    }
   }
 
   async #abort(operation) {

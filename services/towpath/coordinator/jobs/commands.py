@@ -6,6 +6,7 @@ from towpath.bus import Bus
 from towpath.contracts.commands import (
     AbortMigration,
     DeployJob,
+    FinishMigration,
     ForecastMigration,
     JobList,
     JobView,
@@ -50,6 +51,7 @@ class JobCommands:
         await bus.serve(MigrateJob, self.migrate)
         await bus.serve(ForecastMigration, self.forecast)
         await bus.serve(AbortMigration, self.abort)
+        await bus.serve(FinishMigration, self.finish)
         await bus.serve(ListJobs, self.list_jobs)
         await bus.serve(ListSites, self.list_sites)
         await bus.serve(ShowOperation, self.show_operation)
@@ -100,6 +102,10 @@ class JobCommands:
     async def abort(self, command: AbortMigration) -> OperationAnswer:
         """See `AbortMigration`."""
         return await self._operations.abort(command.operation, wait=command.wait)
+
+    async def finish(self, command: FinishMigration) -> OperationAnswer:
+        """See `FinishMigration`."""
+        return await self._operations.finish(command.operation, wait=command.wait)
 
     async def list_jobs(self, _: ListJobs) -> JobList:
         """See `ListJobs`."""

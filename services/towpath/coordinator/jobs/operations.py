@@ -11,10 +11,12 @@ from towpath.contracts.commands import OperationAnswer, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command
 from towpath.coordinator.durable_tasks import DurableTasks
-from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
-from towpath.coordinator.registry.jobs import Changed, Registry
+from towpath.coordinator.migrations.requests import check_abortable, check_finishable, holding, rolled_back
+from towpath.coordinator.registry.jobs import ABORTS, FINISHES, Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
+from towpath.protocols.requests import Requests
 from towpath.protocols.runner import Runner
+from towpath.tasks import end
 from towpath.telemetry.logs import about
 from towpath.telemetry.tracing import traceparent
 
@@ -30,8 +32,8 @@ class Operations:
     def __init__(self, registry: Registry, runner: Runner) -> None:
         self._registry = registry
         self._runner = runner
-        self._tasks = DurableTasks("operation", self._run, self._forget_abort)
-        self._aborts: dict[str, asyncio.Event] = {}
+        self._tasks = DurableTasks("operation", self._run, self._forget_requests)
+        self._requests: dict[str, Requests] = {}
         self._guards: dict[str, asyncio.Lock] = {}
 
     def guard(self, job: str) -> asyncio.Lock:
@@ -65,8 +67,19 @@ class Operations:
             running = self._tasks.start(operation)
             if not wait:
                 return record.answer()
+            if await self._holds_first(operation, running):
+                return holding(record)
             record = await asyncio.shield(running)
         return _outcome(record) if wait else record.answer()
+
+    async def _holds_first(self, operation: str, running: asyncio.Task[OperationRecord]) -> bool:
+        """Wait until the operation has ended, or holds. Return True in the second case."""
+        holding = asyncio.create_task(self._requests_of(operation).holding.wait())
+        try:
+            await asyncio.wait((holding, running), return_when=asyncio.FIRST_COMPLETED)
+            return not running.done()
+        finally:
+            await end([holding])
 
     async def abort(self, operation: str, *, wait: bool) -> OperationAnswer:
         """Roll back a migration that is under way. A repetition has no further effect.
@@ -76,9 +89,9 @@ class Operations:
         """
         record, entries = await self._registry.load(operation)
         check_abortable(record, entries)
-        if record.state not in ENDED and await self._registry.request_abort(record):
+        if record.state not in ENDED and await self._registry.request(record, ABORTS):
             # SIGKILL here: the request is kept, and the next coordinator finds it.
-            self._abort_of(operation).set()
+            self._requests_of(operation).abort.set()
             running = self._tasks.start(operation)
             if not wait:
                 return record.answer()
@@ -86,8 +99,26 @@ class Operations:
         record, _ = await self._registry.load(operation)
         return rolled_back(record)
 
-    def _abort_of(self, operation: str) -> asyncio.Event:
-        return self._aborts.setdefault(operation, asyncio.Event())
+    async def finish(self, operation: str, *, wait: bool) -> OperationAnswer:
+        """Let a migration go on that holds, or will hold. A repetition has no further effect.
+
+        Raises `TowpathError`: `not_allowed` when it does not hold or was rolled back, `failed` when it was
+        waited for and rolled back.
+        """
+        record, _ = await self._registry.load(operation)
+        check_finishable(record)
+        if record.state not in ENDED and await self._registry.request(record, FINISHES):
+            # SIGKILL here: the request is kept, and the next coordinator finds it.
+            self._requests_of(operation).finish.set()
+            running = self._tasks.start(operation)
+            if not wait:
+                return record.answer()
+            return _outcome(await asyncio.shield(running))
+        record, _ = await self._registry.load(operation)
+        return _outcome(record)
+
+    def _requests_of(self, operation: str) -> Requests:
+        return self._requests.setdefault(operation, Requests())
 
     async def _begin(self, job: str, plan: Callable[[], Awaitable[OperationRecord]]) -> str:
         async with self.guard(job):
@@ -103,14 +134,15 @@ class Operations:
         raise TowpathError(ErrorCode.BUSY, "the job keeps changing", field="job", value=job)
 
     async def _run(self, operation: str) -> OperationRecord:
-        abort = self._abort_of(operation)
-        if await self._registry.is_abort_requested(operation):
-            abort.set()
+        requests = self._requests_of(operation)
+        for kind, event in ((ABORTS, requests.abort), (FINISHES, requests.finish)):
+            if await self._registry.is_requested(operation, kind):
+                event.set()
         with about(operation=operation):
-            return await self._runner.run(operation, abort)
+            return await self._runner.run(operation, requests)
 
-    def _forget_abort(self, operation: str) -> None:
-        self._aborts.pop(operation, None)
+    def _forget_requests(self, operation: str) -> None:
+        self._requests.pop(operation, None)
 
     async def stop(self) -> None:
         """Stop all operations where they are. The next coordinator continues them."""

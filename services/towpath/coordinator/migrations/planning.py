@@ -52,6 +52,15 @@ async def _decide(
         before = before.model_copy(update={"spec": spec})
     strategy, reason = choose(before.spec, command.strategy)
     check_comparison(command, strategy)
+    hold_s = command.hold_s if isinstance(command, MigrateJob) else None
+    if hold_s is not None and not strategy.holds:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{command.job} would move by {strategy.name}, which never waits",
+            field="hold_s",
+            value=hold_s,
+            allowed=[f"strategy {name}" for name, each in strategies().items() if each.holds],
+        )
     factor = DEFAULT_FACTOR if command.factor is None else command.factor
     record = record_of(
         command,
@@ -62,7 +71,8 @@ async def _decide(
         strategy=strategy.name,
         progress=_progress(command.job, before, situation),
     )
-    return record.model_copy(update={"check": command.check, "factor": factor}), reason
+    chosen = {"check": command.check, "factor": factor, "hold_s": hold_s}
+    return record.model_copy(update=chosen), reason
 
 
 async def _movable(command: MigrateJob | ForecastMigration, situation: Situation) -> JobEntry:

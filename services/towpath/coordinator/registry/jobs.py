@@ -23,7 +23,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, T
 from towpath.bus.deadlines import check_in_time
 from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
+from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST
 from towpath.coordinator.registry.stored_form import entry_text, record_text
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 
 PREFIX = "towpath:"
 JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
-OPERATIONS, UNFINISHED, ABORTS = f"{PREFIX}operations", f"{PREFIX}unfinished", f"{PREFIX}aborts"
+OPERATIONS, UNFINISHED = f"{PREFIX}operations", f"{PREFIX}unfinished"
+ABORTS, FINISHES = f"{PREFIX}aborts", f"{PREFIX}finishes"
 
 COMMAND_REMEMBERED_S = 7 * 24 * 3600
 """Time for which a repeated command is recognised, if its operation is kept that long."""
@@ -237,6 +238,7 @@ class Registry:
     async def announced(self, operation: str) -> None:
         """See `Ledger.announced`."""
         await self.call("srem", ABORTS, operation)
+        await self.call("srem", FINISHES, operation)
         # SIGKILL here: the operation is still unfinished, so the next coordinator comes to this line again.
         await self.call("srem", UNFINISHED, operation)
         await self._forget_old()
@@ -269,13 +271,13 @@ class Registry:
 
         await self._patiently(together)
 
-    async def request_abort(self, record: OperationRecord) -> bool:
-        """Keep the request to roll an operation back. Return False when the operation has ended."""
-        return await self.run_script(REQUEST_ABORT, [LOCKS, ABORTS], [record.job, record.id]) == "noted"
+    async def request(self, record: OperationRecord, kind: str) -> bool:
+        """Keep a request about an operation, in `ABORTS` or `FINISHES`. Return False when it has ended."""
+        return await self.run_script(REQUEST, [LOCKS, kind], [record.job, record.id]) == "noted"
 
-    async def is_abort_requested(self, operation: str) -> bool:
-        """Tell if someone requested that an operation be rolled back."""
-        wished = await self.call("sismember", ABORTS, operation)
+    async def is_requested(self, operation: str, kind: str) -> bool:
+        """Tell if someone made such a request about an operation."""
+        wished = await self.call("sismember", kind, operation)
         return bool(wished)
 
     async def unfinished(self) -> list[str]:

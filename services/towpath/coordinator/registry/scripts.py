@@ -73,14 +73,14 @@ return 'written'
 )
 """Write the ended record and give the lock back."""
 
-REQUEST_ABORT = """
--- KEYS locks, aborts
+REQUEST = """
+-- KEYS locks, requests of a kind
 -- ARGV job, operation
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'ended' end
 redis.call('SADD', KEYS[2], ARGV[2])
 return 'noted'
 """
-"""Note the request to roll an operation back, if it has not ended."""
+"""Note the request to roll an operation back, or to finish it, if it has not ended."""
 
 BEGIN_APPLY = """
 -- KEYS pipelines, applies, apply, changes, versions, command, all of the apply before

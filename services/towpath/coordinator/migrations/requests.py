@@ -1,12 +1,13 @@
-"""Requests to roll back a migration: checks and answers."""
+"""Requests to roll back a migration, or to finish one that holds: checks and answers."""
 
 from __future__ import annotations
 
 from towpath.contracts.commands import JournalEntry, OperationAnswer, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.protocols.abort import ABORTED
 from towpath.protocols.progress import OperationProgress
 from towpath.protocols.record import ENDED, OperationRecord
+from towpath.protocols.requests import ABORTED
+from towpath.protocols.table import table_of
 
 
 def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> None:
@@ -22,6 +23,25 @@ def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> Non
         )
     if OperationProgress(record, entries).beyond_return:
         raise _beyond_return(record)
+
+
+def check_finishable(record: OperationRecord) -> None:
+    """Raise `TowpathError` (not allowed) unless it holds, will hold, or has been finished."""
+    if not table_of(record).holds:
+        raise _refusal(record, f"operation {record.id} ends by itself", "a migration by `twin`")
+    if record.state in ENDED and record.state is not OperationState.COMPLETED:
+        raise _refusal(
+            record, f"migration {record.id} has ended already: {record.state}", "a migration under way"
+        )
+
+
+def holding(record: OperationRecord) -> OperationAnswer:
+    """Return the answer to a migration that holds: it has come as far as it can without another request."""
+    note = (
+        f"{record.source} and {record.target} both publish; `towpath migration {record.id} finish` leaves "
+        f"the job to {record.target}, `abort` to {record.source}"
+    )
+    return record.answer().model_copy(update={"note": note})
 
 
 def was_aborted(record: OperationRecord) -> bool:
