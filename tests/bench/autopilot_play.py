@@ -130,7 +130,7 @@ class Flow:
     @cached_property
     def latency_s(self) -> Mapping[str, float]:
         """Latency of each job while nothing waits."""
-        return arrivals(mesh(np.full(len(AIRPORTS), 100.0), UP, LINKED, STEADY), self.placement)
+        return arrivals(mesh(np.full(len(AIRPORTS), 100.0), UP, LINKED, STEADY), self.placement, {})
 
 
 @cache

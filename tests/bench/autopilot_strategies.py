@@ -29,10 +29,11 @@ from autopilot_world import (
 )
 
 from towpath.placement.autopilot.deciding import Decision, Past, Verdict, decide
-from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
+from towpath.placement.autopilot.forecasts import empty_in_s, forecast_rates
 from towpath.placement.autopilot.outlook import Cause, Outlook, Phase, Window, outlook
 from towpath.placement.autopilot.rules import Rules
-from towpath.placement.data.node_history import NodeHistory
+from towpath.placement.autopilot.situation import Situation
+from towpath.placement.data.node_history import NodeHistory, availability
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.policies.performance import latency_first
 from towpath.placement.jobs.policy import NoFeasiblePlacement
@@ -133,10 +134,11 @@ class Autopilot:
             return ()
         now_s = 60.0 * moment.minute
         ahead = self.outlook(moment)
-        self.last = decide(
-            *(ahead, moment.placement, GOALS, self.policy, self.rules, self.past, now_s),
+        situation = Situation(
+            *(ahead, moment.placement, GOALS, self.rules),
             move_s=lambda move: MOVE_S if possible(move, moment) else np.inf,
         )
+        self.last = decide(situation, self.policy, self.past, now_s)
         self.past = self.last.remembered(self.past)
         self._looked = (moment.minute, bytes(moment.up), bytes(moment.cut))
         if self.last.verdict is not Verdict.MOVE:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from towpath.placement.autopilot.deciding import Verdict, decide
+from towpath.placement.autopilot.deciding import Decision, Verdict, decide
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
 from towpath.placement.autopilot.rules import Rules
+from towpath.placement.autopilot.situation import Situation
 from towpath.placement.autopilot.violations import predict
 from towpath.placement.jobs.evaluation import arrivals
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.policies.performance import Performance
-from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
+from towpath.placement.jobs.view import Job, Link, MeshView, Placement, Site, Source
 
 RULES = Rules(agreeing=1)
 CLEAN = Job("clean", ("sensors",), cpu_s_per_event=0.01, memory_mb=100, bytes_per_event=100)
@@ -29,7 +31,6 @@ VIEW = MeshView(
 CUT_OFF = replace(VIEW, jobs=(CLEAN, WINDOW, REPORT))
 """`report` reads a source at an island without a link."""
 AT_EDGE = {"clean": "edge", "window": "edge"}
-GOALS = {"clean": 1.0, "window": 1.0}
 BUSY = [150.0] * 10
 """Events/s for which `clean` needs 1.5 cores, and `window` 0.75."""
 END = Window("edge", Cause.BATTERY, from_s=100, to_s=math.inf)
@@ -39,10 +40,14 @@ def ahead(view: MeshView, *windows: Window, **rates: list[float]) -> Outlook:
     return outlook(view, RULES.horizon_s, rates, step_s=60, windows=windows)
 
 
-def test_decision_when_nothing_helps_one_job_then_the_others_move_all_the_same() -> None:
-    goals, current = {**GOALS, "report": 1.0}, {**AT_EDGE, "report": "cloud"}
+def decided(near: Outlook, places: Placement = AT_EDGE, **more: Any) -> Decision:
+    return decide(Situation(near, places, dict.fromkeys(places, 1.0), RULES, **more), Performance())
 
-    found = decide(ahead(CUT_OFF, sensors=BUSY), current, goals, Performance(), RULES)
+
+def test_decision_when_nothing_helps_one_job_then_the_others_move_all_the_same() -> None:
+    current = {**AT_EDGE, "report": "cloud"}
+
+    found = decided(ahead(CUT_OFF, sensors=BUSY), current)
 
     assert found.verdict is Verdict.MOVE
     assert {move.job for move in found.moves} <= {"clean", "window"}
@@ -56,7 +61,7 @@ def test_decision_when_a_hopeless_job_is_late_now_then_moves_for_later_wait_all_
     )
     current = {"clean": "edge", "report": "cloud"}
 
-    found = decide(ahead(view, END), current, {"clean": 1.0, "report": 1.0}, Performance(), RULES)
+    found = decided(ahead(view, END), current)
 
     assert (found.verdict, found.moves) == (Verdict.TOO_EARLY, (Move("clean", "edge", "cloud"),))
     assert found.due_s == pytest.approx(100 - 3 * 5 - 5)
@@ -67,11 +72,10 @@ def test_decision_when_a_job_cannot_leave_then_the_others_move_all_the_same() ->
         VIEW, sites=(*VIEW.sites, Site("hut", 0, 1000)), links=(*VIEW.links, Link("hut", "edge", 1))
     )
     view = replace(view, jobs=(CLEAN, WINDOW, replace(REPORT, inputs=("sensors",), pinned=None)))
-    current, goals = {**AT_EDGE, "report": "hut"}, {**GOALS, "report": 5.0}
+    current = {**AT_EDGE, "report": "hut"}
 
-    found = decide(
-        *(ahead(view, sensors=BUSY), current, goals, Performance(), RULES),
-        move_s=lambda move: math.inf if move.origin == "hut" else 5.0,
+    found = decided(
+        ahead(view, sensors=BUSY), current, move_s=lambda move: math.inf if move.origin == "hut" else 5.0
     )
 
     assert found.verdict is Verdict.MOVE
@@ -81,7 +85,7 @@ def test_decision_when_a_job_cannot_leave_then_the_others_move_all_the_same() ->
 def test_decision_when_work_waits_where_there_are_cores_for_new_work_then_the_job_moves() -> None:
     waiting = replace(ahead(VIEW), waiting={"clean": 1200.0})
 
-    found = decide(waiting, AT_EDGE, GOALS, Performance(), RULES)
+    found = decided(waiting)
 
     assert found.verdict is Verdict.MOVE
     assert Move("clean", "edge", "cloud") in found.moves
@@ -93,7 +97,7 @@ def test_decision_when_two_sites_would_swap_jobs_then_only_the_move_that_helps_i
     view = replace(VIEW, jobs=(CLEAN, replace(WINDOW, output_site="edge")))
     current = {"clean": "edge", "window": "cloud"}
 
-    found = decide(ahead(view, sensors=[250.0] * 10), current, GOALS, Performance(), RULES)
+    found = decided(ahead(view, sensors=[250.0] * 10), current)
 
     assert (found.verdict, found.moves) == (Verdict.MOVE, (Move("clean", "edge", "cloud"),))
 

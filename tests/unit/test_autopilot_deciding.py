@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from towpath.placement.autopilot.deciding import Past, Verdict, decide
+from towpath.placement.autopilot.deciding import Decision, Past, Verdict, decide
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
 from towpath.placement.autopilot.rules import Rules
+from towpath.placement.autopilot.situation import Situation
 from towpath.placement.autopilot.violations import predict
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.policies.performance import Performance
-from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
+from towpath.placement.jobs.view import Job, Link, MeshView, Placement, Site, Source
 
 RULES = Rules(agreeing=1)
 COUNT = Job("count", ("sensors",), cpu_s_per_event=0.01, memory_mb=100, output_site="cloud")
@@ -33,11 +34,16 @@ def ahead(view: MeshView = VIEW, *windows: Window, **rates: list[float]) -> Outl
     return outlook(view, RULES.horizon_s, rates, step_s=60, windows=windows)
 
 
+def decided(near: Outlook, places: Placement = ON_TRAIN, rules: Rules = RULES, **known: Past) -> Decision:
+    situation = Situation(near, places, dict.fromkeys(places, 1.0), rules)
+    return decide(situation, Performance(), now_s=1000, **known)
+
+
 def test_prediction_when_a_tunnel_is_ahead_then_the_job_on_board_is_late_in_it() -> None:
     found = predict(ahead(VIEW, TUNNEL), ON_TRAIN, GOALS)
 
     assert found.late_s == {"count": pytest.approx(100)}
-    assert found.begins_s == pytest.approx(100)
+    assert found.begin_s["count"] == pytest.approx(100)
 
 
 def test_prediction_when_more_comes_than_a_site_can_do_then_jobs_are_late_until_it_is_worked_off() -> None:
@@ -59,7 +65,7 @@ def test_prediction_when_a_site_may_fail_then_its_jobs_are_late_in_that_share_of
     found = predict(ahead(shaky), ON_TRAIN, GOALS)
 
     assert found.late_s["count"] == pytest.approx(60)
-    assert math.isinf(found.begins_s)
+    assert math.isinf(found.begin_s["count"])
 
 
 def test_outlook_when_conditions_change_then_has_a_phase_for_each() -> None:
@@ -71,18 +77,18 @@ def test_outlook_when_conditions_change_then_has_a_phase_for_each() -> None:
 
 
 def test_decision_when_all_goes_well_then_nothing_moves() -> None:
-    assert decide(ahead(), ON_TRAIN, GOALS, Performance(), RULES).verdict is Verdict.CONTENT
+    assert decided(ahead()).verdict is Verdict.CONTENT
 
 
 def test_decision_when_a_tunnel_comes_later_then_the_job_waits_until_it_is_time() -> None:
-    found = decide(ahead(VIEW, TUNNEL), ON_TRAIN, GOALS, Performance(), RULES)
+    found = decided(ahead(VIEW, TUNNEL))
 
     assert (found.verdict, found.moves) == (Verdict.TOO_EARLY, TO_CLOUD)
     assert found.due_s == pytest.approx(100 - 3 * 5 - 5)
 
 
 def test_decision_when_a_tunnel_is_near_then_the_job_leaves_before() -> None:
-    found = decide(ahead(VIEW, replace(TUNNEL, from_s=15)), ON_TRAIN, GOALS, Performance(), RULES)
+    found = decided(ahead(VIEW, replace(TUNNEL, from_s=15)))
 
     assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
     assert (found.gain_s, found.cost_s) == (pytest.approx(185, abs=10), 5)
@@ -90,7 +96,7 @@ def test_decision_when_a_tunnel_is_near_then_the_job_leaves_before() -> None:
 
 @pytest.mark.parametrize("cause", [Cause.DOWN, Cause.BATTERY])
 def test_decision_when_a_site_ends_soon_then_its_jobs_leave(cause: Cause) -> None:
-    found = decide(ahead(VIEW, Window("train", cause, 10, 9999)), ON_TRAIN, GOALS, Performance(), RULES)
+    found = decided(ahead(VIEW, Window("train", cause, 10, 9999)))
 
     assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
 
@@ -98,7 +104,7 @@ def test_decision_when_a_site_ends_soon_then_its_jobs_leave(cause: Cause) -> Non
 def test_decision_when_the_load_will_be_too_much_then_the_job_goes_where_there_is_room() -> None:
     roomy = replace(VIEW, sites=(VIEW.sites[0], Site("cloud", 8, 1000)))
 
-    found = decide(ahead(roomy, sensors=[300.0] * 10), ON_TRAIN, GOALS, Performance(), RULES)
+    found = decided(ahead(roomy, sensors=[300.0] * 10))
 
     assert (found.verdict, found.moves) == (Verdict.MOVE, TO_CLOUD)
 
@@ -106,13 +112,13 @@ def test_decision_when_the_load_will_be_too_much_then_the_job_goes_where_there_i
 def test_decision_when_a_tunnel_is_short_then_moving_is_too_dear() -> None:
     short = Window("train", Cause.LINK, from_s=0, to_s=8)
 
-    assert decide(ahead(VIEW, short), ON_TRAIN, GOALS, Performance(), RULES).verdict is Verdict.TOO_DEAR
+    assert decided(ahead(VIEW, short)).verdict is Verdict.TOO_DEAR
 
 
 def test_decision_when_its_source_is_cut_off_too_then_the_job_stays() -> None:
     aboard = replace(VIEW, sources=(replace(VIEW.sources[0], site="train"),))
 
-    found = decide(ahead(aboard, replace(TUNNEL, from_s=0)), ON_TRAIN, GOALS, Performance(), RULES)
+    found = decided(ahead(aboard, replace(TUNNEL, from_s=0)))
 
     assert found.verdict is Verdict.CONTENT
 
@@ -120,8 +126,8 @@ def test_decision_when_its_source_is_cut_off_too_then_the_job_stays() -> None:
 def test_decision_when_looks_must_agree_then_the_second_one_moves() -> None:
     near, rules = ahead(VIEW, replace(TUNNEL, from_s=0)), replace(RULES, agreeing=2)
 
-    first = decide(near, ON_TRAIN, GOALS, Performance(), rules)
-    second = decide(near, ON_TRAIN, GOALS, Performance(), rules, first.remembered(Past()))
+    first = decided(near, rules=rules)
+    second = decided(near, rules=rules, past=first.remembered(Past()))
 
     assert (first.verdict, second.verdict) == (Verdict.UNCONFIRMED, Verdict.MOVE)
 
@@ -137,7 +143,7 @@ def test_decision_when_looks_must_agree_then_the_second_one_moves() -> None:
 def test_decision_when_the_past_forbids_a_move_then_it_waits(past: Past, verdict: Verdict) -> None:
     near = ahead(VIEW, replace(TUNNEL, from_s=0))
 
-    assert decide(near, ON_TRAIN, GOALS, Performance(), RULES, past, now_s=1000).verdict is verdict
+    assert decided(near, past=past).verdict is verdict
 
 
 def test_decision_when_bytes_have_a_price_then_the_job_goes_home_after_its_rest() -> None:
@@ -145,10 +151,7 @@ def test_decision_when_bytes_have_a_price_then_the_job_goes_home_after_its_rest(
     rested = Past(moved_at_s={"count": [500.0]})
     tired = Past(moved_at_s={"count": [950.0]})
 
-    verdicts = [
-        decide(ahead(), ON_TRAIN, GOALS, Performance(), priced, past, now_s=1000).verdict
-        for past in (rested, tired)
-    ]
+    verdicts = [decided(ahead(), rules=priced, past=past).verdict for past in (rested, tired)]
 
     assert verdicts == [Verdict.MOVE, Verdict.RESTING]
 
@@ -175,7 +178,7 @@ def test_decision_when_jobs_have_to_leave_then_those_go_that_are_due_before_the_
     windows = (Window("train", Cause.LINK, 15, 100), Window("drone", Cause.BATTERY, empty_in_s, 600))
     places = {"count": "train", "sum": "drone"}
 
-    found = decide(ahead(LEAVING, *windows), places, dict.fromkeys(places, 1.0), Performance(), RULES)
+    found = decided(ahead(LEAVING, *windows), places)
 
     assert found.verdict is Verdict.MOVE
     assert [move.job for move in found.moves] == leaving

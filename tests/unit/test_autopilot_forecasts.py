@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
-from towpath.placement.data.node_history import NodeHistory
+from towpath.placement.autopilot.forecasts import empty_in_s, forecast_rates
+from towpath.placement.data.node_history import NodeHistory, availability
 
 DAY = [100.0, 100, 400, 900, 400, 100]
 """Events/s of a day with six hours."""

@@ -49,7 +49,6 @@ from towpath.contracts.commands import (
     SiteList,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.events import SiteChanged
 from towpath.contracts.message import Event, now
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
@@ -284,29 +283,8 @@ async def test_autopilot_when_killed_while_jobs_move_then_the_next_one_sends_the
 
 async def taken(memory: Memory, event: Event) -> None:
     """Let a memory read an event back, as it does when it starts."""
-    if isinstance(event, DecisionChanged | WindowChanged | SiteChanged):
+    if isinstance(event, DecisionChanged | WindowChanged):
         memory.take(type(event), event.model_dump(mode="json"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "failures"),
-    [
-        (["down", "up"], 0),
-        (["down", "up", "down"], 1),
-        (["up", "down", "up", "down"], 2),
-        (["up", "down", "down"], 1),
-    ],
-)
-async def test_memory_when_sites_change_then_only_one_that_was_up_has_failed(
-    changes: list[str], failures: int
-) -> None:
-    memory = Memory(cast(Announcements, Mesh()))
-    for number, state in enumerate(changes):
-        at = now() + timedelta(seconds=number)
-        await memory.hear(SiteChanged(site="jfk", state=SiteState(state), at=at))
-
-    history = memory.histories().get("jfk")
-    assert (0 if history is None else len(history.failures_s)) == failures
 
 
 async def test_window_when_it_is_over_or_of_an_unknown_site_then_is_refused() -> None:

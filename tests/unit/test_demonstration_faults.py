@@ -23,7 +23,7 @@ from towpath.lab.faults.rule_form import form_problems
 from towpath.lab.faults.validation import problems
 from towpath.lab.faults.world import World
 from towpath.lab.scenarios.checking import check_scenario
-from towpath.lab.scenarios.timeline import what_of
+from towpath.lab.scenarios.commands import what_of
 from towpath.lab.workload.text import lines, words_in
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -193,9 +193,9 @@ def test_picture_when_a_job_falls_behind_then_more_comes_than_its_site_can_do() 
 
 def test_picture_when_a_battery_is_measured_and_a_site_fails_often_then_says_so() -> None:
     powered = [SiteSpec(name="jfk", power=PowerSpec(battery=True))]
-    charged = measured(**{"jfk, site, site.battery.charge": 0.4})
+    values = {"jfk, site, site.battery.charge": 0.4, "hub, site:jfk, site.availability": 0.9}
 
-    site = picture(powered, [], {}, charged, NOW, stability={"jfk": 0.9}).view.site["jfk"]
+    site = picture(powered, [], {}, measured(**values), NOW).view.site["jfk"]
 
     assert (site.on_battery, site.battery_share, site.stability) == (True, 0.4, 0.9)
 

@@ -10,9 +10,9 @@ import pytest
 
 from towpath.contracts.commands import MigrateJob, OperationState, OperationView, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.scenario import Step
+from towpath.contracts.scenario import STEP_ACTIONS, Step
 from towpath.lab.scenarios import commands
-from towpath.lab.scenarios.commands import Commands
+from towpath.lab.scenarios.commands import ACTIONS, Commands
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -84,3 +84,7 @@ async def test_migration_when_it_is_not_retried_then_its_end_is_not_awaited(
     await found.carry_out(move())
 
     assert [operation for operation, _ in found.moves] == ["m1"]
+
+
+def test_step_when_of_any_kind_then_can_be_executed_and_described() -> None:
+    assert tuple(ACTIONS) == STEP_ACTIONS

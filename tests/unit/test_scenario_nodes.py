@@ -16,13 +16,12 @@ from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios import run as run_module
 from towpath.lab.scenarios.campaign import together
-from towpath.lab.scenarios.commands import Commands
+from towpath.lab.scenarios.commands import Commands, what_of
 from towpath.lab.scenarios.course import course
 from towpath.lab.scenarios.reading import parse
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.report_page import run_markdown
 from towpath.lab.scenarios.run import Run
-from towpath.lab.scenarios.timeline import what_of
 from towpath.lab.topology.power import NodeEnergy
 from towpath.lab.topology.reading import read
 

@@ -49,6 +49,8 @@ async def test_site_when_it_is_silent_and_heard_again_then_has_failed_once_and_c
 
     assert mesh.history("jfk") == (1_001.0, [1_007.0], [1_013.0])
     assert mesh.history("lga") == (1_001.0, [], [])
+    samples = await mesh.records.measure(lambda: ["jfk", "lga"])
+    assert [(each.entity, each.value < 1) for each in samples] == [("site:jfk", True)]
     assert (down, [node.name for node in mesh.records.nodes()]) == (["lga"], ["jfk", "lga"])
 
 

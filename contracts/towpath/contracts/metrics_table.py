@@ -17,9 +17,10 @@ class MetricKind(StrEnum):
 
 
 class EntityKind(StrEnum):
-    """Kind of thing that a metric is about. An entity is called `<kind>:<name>`, a site just `site`."""
+    """Kind of thing that a metric is about. An entity is called `<kind>:<name>`."""
 
     SITE = "site"
+    """`site`, or `site:<site>` at `hub`."""
     JOB = "job"
     """`job:<job>`, at the site that runs it."""
     STEP = "step"
@@ -76,6 +77,8 @@ _PHASES = {
     "commit_offsets": "writing down that it is done",
 }
 
+
+AVAILABILITY = "site.availability"
 
 METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _counter("job.events", "{event}", EntityKind.JOB, "Events processed since the query started here"),
@@ -153,6 +156,12 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _gauge("site.memory.available", "By", EntityKind.SITE, "Memory that the machine has left"),
     _gauge("site.disk.free", "By", EntityKind.SITE, "Room left where the site keeps its data"),
     _gauge("site.battery.charge", "1", EntityKind.SITE, "Charge of the battery, where it runs on one"),
+    _gauge(
+        AVAILABILITY,
+        "1",
+        EntityKind.SITE,
+        "Share of time in which a site that failed before is expected to be up",
+    ),
     _gauge("link.round_trip", "s", EntityKind.LINK, "A small message there and back"),
     _gauge(
         "link.bandwidth",

@@ -185,25 +185,6 @@ class ProcessRun(Model):
     timeout_s: Seconds = 30.0
 
 
-STEP_ACTIONS = (
-    "load",
-    "unload",
-    "strike",
-    "intercept",
-    "migrate",
-    "deploy",
-    "update",
-    "scale",
-    "pace",
-    "apply",
-    "remove",
-    "process",
-    "node",
-    "announce",
-    "discharge",
-)
-
-
 class Step(Model):
     """One line of the timeline: when, and what. Exactly one of each."""
 
@@ -242,6 +223,14 @@ class Step(Model):
     def action(self) -> str:
         """Which of `STEP_ACTIONS` it is."""
         return next(name for name in STEP_ACTIONS if getattr(self, name) is not None)
+
+    @property
+    def given(self) -> Any:
+        """The part that says what to do: the field called `action`."""
+        return getattr(self, self.action)
+
+
+STEP_ACTIONS = tuple(name for name in Step.model_fields if name not in ("at", "on"))
 
 
 class Phases(Model):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from statistics import fmean, median
 
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Series
 from towpath.placement.jobs.hub_links import links_over_hub
-from towpath.placement.jobs.view import Link
+from towpath.placement.jobs.view import Link, MeshView
 
 LEAST_PAIRS = 6
 """Pairs of values from which it is told how one metric rises with another."""
@@ -51,6 +52,22 @@ class Measurements:
             return None
         slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(pairs, 2) if a[0] != b[0]]
         return median(slopes) if slopes else None
+
+    def source_rates(self, view: MeshView) -> dict[str, dict[float, float]]:
+        """Return the events/s of sources by time: the most that a reader took, and its backlog grew by."""
+        found: defaultdict[str, dict[float, float]] = defaultdict(dict)
+        for (site, entity, metric), points in self._points.items():
+            job = view.job.get(entity.removeprefix("job:"))
+            if job is None or metric != "job.event_rate":
+                continue
+            backlog = dict(self._points.get((site, entity, "job.backlog"), []))
+            for (before, _), (at, read) in pairwise(points):
+                is_known = before in backlog and at in backlog
+                grows = (backlog[at] - backlog[before]) / (at - before) if is_known else 0.0
+                rate = max(read + grows, 0.0) / len(job.inputs)
+                for name in view.source.keys() & job.inputs:
+                    found[name][at] = max(found[name].get(at, 0.0), rate)
+        return found
 
     def age_s(self, now: float) -> float:
         """Return the age of the series whose newest point is the oldest."""

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 
 from towpath.composition.measurements import Measurements
 from towpath.contracts.commands import JobView
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.pipeline import PipelineJob
 from towpath.contracts.site import SiteSpec
 from towpath.placement.jobs.view import Job, MeshView, Site, Source
@@ -26,7 +28,7 @@ RATES = ("job.event_rate", "job.result_rate", "job.backlog", "process.cpu.utiliz
 
 NEWEST = (
     *("job.checkpoint.size", "job.state.memory", "stream.size", "stream.events"),
-    *("link.round_trip", "link.bandwidth", "site.battery.charge"),
+    *("link.round_trip", "link.bandwidth", "site.battery.charge", AVAILABILITY),
 )
 """Metrics of which it has the newest value."""
 
@@ -70,12 +72,10 @@ def picture(
     measured: Measurements,
     now: float,
     movable: Collection[str] | None = None,
-    stability: Mapping[str, float] | None = None,
 ) -> Picture:
     """Return the picture of the sites that are up, and of the jobs at them.
 
-    `described` has the jobs of pipelines. Only `movable` jobs may move; None for all. `stability` has the
-    share of time that a site is expected to be up; 1 for others.
+    `described` has the jobs of pipelines. Only `movable` jobs may move; None for all.
     """
     names = {site.name for site in sites}
     present = [job for job in jobs if job.site in names]
@@ -83,7 +83,7 @@ def picture(
     streams = {(job.output.site, job.output.stream): job.spec.name for job in present}
     cores = _cores(present, described, measured)
     idle = MeshView(
-        sites=tuple(_site(site, measured, (stability or {}).get(site.name, 1.0)) for site in sites),
+        sites=tuple(_site(site, measured) for site in sites),
         links=tuple(measured.links(sorted(names))),
         sources=tuple(_sources(present, streams, measured, names)),
         jobs=tuple(_job(job, streams, described, measured, names, stays) for job in present),
@@ -183,11 +183,12 @@ def _bound(job: JobView, described: Mapping[str, PipelineJob], movable: Collecti
     return None
 
 
-def _site(spec: SiteSpec, measured: Measurements, stability: float) -> Site:
+def _site(spec: SiteSpec, measured: Measurements) -> Site:
     cores = spec.capacity.cores or spec.engine.cores or UNKNOWN_CORES
     memory_mb = spec.capacity.memory_mb or UNLIMITED_MB
     power = spec.power
     charge = measured.newest(spec.name, "site", "site.battery.charge") if power.battery else None
+    stability = measured.newest(HUB_SCOPE, f"site:{spec.name}", AVAILABILITY)
     return Site(
         spec.name,
         cores,
@@ -196,7 +197,7 @@ def _site(spec: SiteSpec, measured: Measurements, stability: float) -> Site:
         power.active_w,
         on_battery=power.battery,
         battery_share=1.0 if charge is None else charge,
-        stability=stability,
+        stability=1.0 if stability is None else stability,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from datetime import timedelta
 
 from towpath.bus import Bus
@@ -38,7 +38,6 @@ async def present_picture(
     *,
     rates_s: float = RATES_S,
     movable: Collection[str] | None = None,
-    stability: Mapping[str, float] | None = None,
 ) -> Picture:
     """Return the picture of the sites that are up, and of `jobs` at them. Raises `TowpathError`.
 
@@ -50,7 +49,7 @@ async def present_picture(
     sites = [spec for spec in await asyncio.to_thread(specs) if spec.name in up]
     described = {job.name: job for view in pipelines for job in view.spec.jobs}
     measured = await _measured(query, rates_s)
-    return picture(sites, jobs.jobs, described, measured, time.time(), movable, stability)
+    return picture(sites, jobs.jobs, described, measured, time.time(), movable)
 
 
 async def present_jobs(bus: Bus) -> JobList:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
+from towpath.autopilot.history import History, Points
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.settings import AutopilotSettings
 from towpath.bus import Bus
@@ -17,10 +17,10 @@ from towpath.composition.mesh_view import Picture
 from towpath.contracts.commands import JobList, JobView, ListOperations, OperationKind
 from towpath.contracts.metrics import QueryMetrics, SeriesList
 from towpath.mesh.present_picture import ASK_S, present_picture
-from towpath.placement.autopilot.forecasts import availability, empty_in_s, forecast_rates
+from towpath.placement.autopilot.forecasts import empty_in_s, forecast_rates
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
-from towpath.placement.jobs.moves import Move
-from towpath.placement.jobs.view import Placement
+from towpath.placement.autopilot.situation import Situation
+from towpath.placement.data.node_history import DAY_S
 from towpath.telemetry.selection import matches
 
 RATES_S = 30.0
@@ -28,9 +28,6 @@ RATES_S = 30.0
 
 STEPS = 10
 """Forecasts of rates have so many steps within the horizon."""
-
-HISTORY = 720
-"""Looks that are remembered: an hour at one look in five seconds."""
 
 RESERVE = 0.05
 """A battery counts as empty with this share left."""
@@ -50,24 +47,19 @@ class Sight:
     """The present, and the time ahead."""
 
     picture: Picture
-    current: Placement
-    ahead: Outlook
     windows: tuple[Window, ...]
-    goals: dict[str, float]
-    move_s: Callable[[Move], float]
+    situation: Situation
 
 
 class Foresight:
-    """Makes outlooks, and remembers what it measured for its forecasts."""
+    """Makes outlooks."""
 
     def __init__(self, bus: Bus, settings: AutopilotSettings, memory: Memory) -> None:
         self._bus = bus
         self._settings = settings
         self._memory = memory
-        self._rates: defaultdict[str, deque[tuple[float, float]]] = defaultdict(_history)
-        """Source → Unix seconds and events/s."""
-        self._charges: defaultdict[str, deque[tuple[float, float]]] = defaultdict(_history)
-        """Site on battery → Unix seconds and charge."""
+        self._step_s = settings.spec.horizon_s / STEPS
+        self._history = History(self._query, self._step_s)
 
     async def look(self, jobs: JobList, unchanged_s: float) -> Sight:
         """Return the present and the time ahead. Raises `TowpathError`.
@@ -75,8 +67,6 @@ class Foresight:
         Jobs are where they are for `unchanged_s`: older measurements do not count.
         """
         now_s, spec = time.time(), self._settings.spec
-        histories = self._memory.histories()
-        stability = {site: availability(history, now_s) for site, history in histories.items()}
         movable = [job.spec.name for job in jobs.jobs if matches(job.spec.name, spec.jobs)]
         picture = await present_picture(
             self._bus,
@@ -85,20 +75,19 @@ class Foresight:
             jobs,
             rates_s=min(RATES_S, unchanged_s),
             movable=movable,
-            stability=stability,
         )
-        self._note(picture, now_s)
+        rates, charges = await self._history.read(picture.view, now_s)
         durations = await self._durations()
-        windows = (*self._announced(now_s), *self._batteries(picture, now_s))
+        windows = (*self._announced(now_s), *self._batteries(charges, now_s))
         current = {job.spec.name: job.site for job in jobs.jobs if job.spec.name in picture.view.job}
-        return Sight(
-            picture,
+        situation = Situation(
+            await asyncio.to_thread(self._outlook, picture, rates, windows, now_s),
             current,
-            await asyncio.to_thread(self._outlook, picture, windows, now_s),
-            windows,
             goals={job.spec.name: self._goal_s(job) for job in jobs.jobs if job.spec.name in current},
+            rules=self._settings.rules,
             move_s=lambda move: durations.get(move.job, durations.get("", MOVE_S)),
         )
+        return Sight(picture, windows, situation)
 
     def _goal_s(self, job: JobView) -> float:
         """Return how long transfers and waiting may take: the goal, less the usual micro-batch."""
@@ -108,32 +97,26 @@ class Foresight:
     async def _query(self, command: QueryMetrics) -> SeriesList:
         return await self._bus.request(command, deadline_s=ASK_S)
 
-    def _note(self, picture: Picture, now_s: float) -> None:
-        for source in picture.view.sources:
-            self._rates[source.name].append((now_s, source.events_per_s))
-        for site in picture.view.sites:
-            if site.on_battery:
-                self._charges[site.name].append((now_s, site.battery_share))
-
-    def _outlook(self, picture: Picture, windows: tuple[Window, ...], now_s: float) -> Outlook:
+    def _outlook(
+        self, picture: Picture, known: Mapping[str, Points], windows: tuple[Window, ...], now_s: float
+    ) -> Outlook:
+        rates = {
+            name: forecast_rates(history, now_s, self._step_s, STEPS, DAY_S).upper
+            for name, history in known.items()
+        }
         horizon_s = self._settings.spec.horizon_s
-        step_s = horizon_s / STEPS
-        known = {source.name: [*self._rates[source.name]] for source in picture.view.sources}
-        rates = {name: forecast_rates(history, now_s, step_s, STEPS).upper for name, history in known.items()}
-        return outlook(picture.view, horizon_s, rates, step_s, windows, picture.waiting)
+        return outlook(picture.view, horizon_s, rates, self._step_s, windows, picture.waiting)
 
     def _announced(self, now_s: float) -> Iterator[Window]:
         for each in self._memory.windows():
             begins, ends = each.begins.timestamp(), each.ends.timestamp()
             yield Window(each.site, Cause(each.cause.value), begins - now_s, ends - now_s)
 
-    def _batteries(self, picture: Picture, now_s: float) -> Iterator[Window]:
-        for site in picture.view.sites:
-            if site.on_battery:
-                left = [(at_s, charge - RESERVE) for at_s, charge in self._charges[site.name]]
-                empty_s = empty_in_s(left, now_s)
-                if empty_s < self._settings.spec.horizon_s:
-                    yield Window(site.name, Cause.BATTERY, empty_s, self._settings.spec.horizon_s)
+    def _batteries(self, charges: Mapping[str, Points], now_s: float) -> Iterator[Window]:
+        for site, history in charges.items():
+            empty_s = empty_in_s([(at_s, charge - RESERVE) for at_s, charge in history], now_s)
+            if empty_s < self._settings.spec.horizon_s:
+                yield Window(site, Cause.BATTERY, empty_s, self._settings.spec.horizon_s)
 
     async def _durations(self) -> dict[str, float]:
         """Return how long moves took, seconds: of each job, and of all as ''."""
@@ -144,6 +127,3 @@ class Foresight:
                 found[each.job].append(each.figures.total_s)
                 found[""].append(each.figures.total_s)
         return {name: statistics.median(times) for name, times in found.items()}
-
-
-_history = partial(deque[tuple[float, float]], maxlen=HISTORY)

@@ -17,39 +17,30 @@ from towpath.contracts.autopilot import (
     WindowChanged,
 )
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.events import SiteChanged
 from towpath.contracts.message import now
-from towpath.contracts.site import SiteState
-from towpath.placement.data.node_history import NodeHistory
 
 KEPT_DECISIONS = 1000
-KEPT_FAILURES = 100
-"""Of each site."""
 
 ENDED = frozenset({DecisionState.DONE, DecisionState.FAILED, DecisionState.REFUSED, DecisionState.DROPPED})
 
 
 class Memory:
-    """Decisions, windows, and failures of sites."""
+    """Decisions and windows."""
 
     def __init__(self, announcements: Announcements) -> None:
         self._announcements = announcements
         self.decisions: dict[str, Decision] = {}
         """By identifier, the oldest first."""
         self._windows: dict[str, SiteWindow] = {}
-        self._failures: defaultdict[str, list[float]] = defaultdict(list)
-        self._restarts: defaultdict[str, list[float]] = defaultdict(list)
-        self._up: set[str] = set()
 
     async def recall(self, bus: Bus) -> None:
-        """Read what earlier autopilots remembered, and hear of sites from now on."""
-        await bus.subscribe(SiteChanged, self.hear)
-        for kind in (DecisionChanged, WindowChanged, SiteChanged):
+        """Read what earlier autopilots remembered."""
+        for kind in (DecisionChanged, WindowChanged):
             stored = follow_events(bus, from_start=True, subject=kind.wildcard(), follow=False)
             async for _, body in stored:
                 self.take(kind, body)
 
-    def take(self, kind: type[DecisionChanged | WindowChanged | SiteChanged], body: dict[str, Any]) -> None:
+    def take(self, kind: type[DecisionChanged | WindowChanged], body: dict[str, Any]) -> None:
         """Take in an event of the past."""
         try:
             event = kind.model_validate(body)
@@ -60,32 +51,6 @@ class Memory:
                 self._keep(event.now)
             case WindowChanged():
                 self._keep_window(event)
-            case SiteChanged():
-                self._note(event)
-
-    async def hear(self, changed: SiteChanged) -> None:
-        """Note that a site failed or came back."""
-        self._note(changed)
-
-    def _note(self, changed: SiteChanged) -> None:
-        site, at_s = changed.site, changed.at.timestamp()
-        if changed.state is SiteState.UP and site not in self._up:
-            self._up.add(site)
-            self._restarts[site] = [*self._restarts[site], at_s][-KEPT_FAILURES:]
-        elif changed.state is SiteState.DOWN and site in self._up:
-            # A site that was never up has not failed: its mesh is starting.
-            self._up.remove(site)
-            self._failures[site] = [*self._failures[site], at_s][-KEPT_FAILURES:]
-
-    def histories(self) -> Mapping[str, NodeHistory]:
-        """Return the history of each site that failed."""
-        return {
-            site: NodeHistory(
-                failures[0] - 1, tuple(failures), tuple(at for at in self._restarts[site] if at > failures[0])
-            )
-            for site, failures in [*self._failures.items()]
-            if failures
-        }
 
     async def change(self, decision: Decision) -> Decision:
         """Store the new state of a decision, and tell."""

@@ -103,17 +103,7 @@ class Pilot:
             moved_at_s=self._memory.moved_at_s(),
             vetoed=self._memory.vetoed(self._settings.spec.horizon_s),
         )
-        found = await asyncio.to_thread(
-            decide,
-            sight.ahead,
-            sight.current,
-            sight.goals,
-            self._policy,
-            self._settings.rules,
-            past,
-            now().timestamp(),
-            sight.move_s,
-        )
+        found = await asyncio.to_thread(decide, sight.situation, self._policy, past, now().timestamp())
         self._past = found.remembered(past)
         await self._take(found, sight)
 
@@ -159,7 +149,7 @@ class Pilot:
             rule=RULES.get(found.verdict, ""),
             moves=[DecidedMove(job=m.job, origin=m.origin, target=m.target) for m in found.moves],
             due=now() + timedelta(seconds=found.due_s),
-            horizon_s=sight.ahead.seconds,
+            horizon_s=sight.situation.ahead.seconds,
             staying=_expectation(found.staying),
             moving=_expectation(found.moving),
             gain_s=found.gain_s,

@@ -38,7 +38,7 @@ def reason_of(decision: Decision, sight: Sight) -> str:
 
 
 def _of_site(site: str, sight: Sight) -> Iterator[str]:
-    ahead = sight.ahead
+    ahead = sight.situation.ahead
     for window in sight.windows:
         if window.site == site and window.from_s < ahead.seconds:
             yield _CAUSES[window.cause].format(site=site, time=_time(window, ahead.seconds))
@@ -52,10 +52,10 @@ def _of_site(site: str, sight: Sight) -> Iterator[str]:
 
 def _most_needed(site: str, sight: Sight) -> tuple[float, float]:
     """Return the most cores that jobs of a site will need, and those it has then."""
-    there = [name for name, place in sight.current.items() if place == site]
+    there = [name for name, place in sight.situation.current.items() if place == site]
     found = [
         (sum(phase.view.cores_of(phase.view.job[name]) for name in there), phase.view.site[site].cores)
-        for phase in sight.ahead.phases
+        for phase in sight.situation.ahead.phases
         if phase.view.site[site].cores
     ]
     return max(found, default=(0.0, 0.0))

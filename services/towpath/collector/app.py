@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation, sites_of, specs_of
@@ -15,7 +16,7 @@ from towpath.collector.results import Results
 from towpath.collector.rule_metrics import RuleMetrics
 from towpath.collector.settings import CollectorSettings
 from towpath.collector.site_questions import SILENT_AFTER_S, SiteQuestions
-from towpath.collector.site_records import SiteRecords
+from towpath.collector.site_records import LOOK_S, SiteRecords
 from towpath.collector.stored_values import StoredValues
 from towpath.collector.traces import Traces
 from towpath.collector.value_copies import ValueCopies
@@ -51,12 +52,13 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
     questions, own = SiteQuestions(bus, sites), OwnSamples(store)
     federation, storage = Federation(questions, store), settings.storage
     records = await asyncio.to_thread(SiteRecords, settings.site_records, SILENT_AFTER_S)
-    copies = ValueCopies(bus, questions, records, storage, sites)
+    copies = ValueCopies(bus, questions, records, storage)
     working = [
         asyncio.create_task(work)
         for work in (
             own.measure(HubProcesses(settings.home, bus).measure, INTERVAL_S),
             own.measure(RuleMetrics(bus, sites).measure, INTERVAL_S),
+            own.measure(partial(records.measure, sites), LOOK_S),
             own.measure(HubLinks(bus, sites).measure, PROBE_INTERVAL_S),
             MigrationSamples(bus, own).follow(),
             export_metrics(federation.newest),

@@ -6,6 +6,7 @@ the whole mesh was down, as it was asked to be.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -15,8 +16,10 @@ from pydantic import TypeAdapter
 
 from towpath.atomic_write import write_atomically
 from towpath.contracts.message import Model
+from towpath.contracts.metrics import Sample
+from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.site import SiteStatus
-from towpath.placement.data.node_history import NodeHistory
+from towpath.placement.data.node_history import NodeHistory, availability
 from towpath.placement.data.replication import Node
 
 KEPT_EVENTS = 100
@@ -36,6 +39,14 @@ class SiteRecord(Model):
     unstable_at_s: float | None = None
     """When it was found unstable last."""
 
+    @property
+    def history(self) -> NodeHistory:
+        """Its failures and restarts, as rules see them."""
+        return NodeHistory(self.start_s, tuple(self.failures_s), tuple(self.restarts_s))
+
+
+LOOK_S = 1.0
+"""Between two looks which sites are silent."""
 
 _RECORDS: TypeAdapter[dict[str, SiteRecord]] = TypeAdapter(dict[str, SiteRecord])
 
@@ -83,7 +94,7 @@ class SiteRecords:
     def look(self, sites: Iterable[str]) -> None:
         """Note which sites have become silent. Forget those that the mesh does not have any more.
 
-        To be called every second. After a longer pause the collector itself was held up, and heard no one.
+        To be called every `LOOK_S`. After a longer pause the collector itself was held up, and heard no one.
         """
         now, before = self._monotonic(), self._looked
         self._looked = now
@@ -99,12 +110,24 @@ class SiteRecords:
                 failures = [*self.by_site[site].failures_s, self._clock()]
                 self._change(site, failures_s=failures[-KEPT_EVENTS:])
 
+    async def measure(self, sites: Callable[[], Iterable[str]]) -> list[Sample]:
+        """Look, save, and return the availability of the sites that have failed before. `sites` blocks."""
+        self.look(await asyncio.to_thread(lambda: [*sites()]))
+        if self.is_changed:
+            await asyncio.to_thread(self.save)
+        now = self._clock()
+        found = {site: record.history for site, record in self.by_site.items() if record.failures_s}
+        return [
+            Sample(entity=f"site:{site}", metric=AVAILABILITY, at=now, value=availability(history, now))
+            for site, history in found.items()
+        ]
+
     def nodes(self) -> list[Node]:
         """Return the sites that are up, as the rules of replication see them."""
         return [
             Node(
                 name,
-                NodeHistory(record.start_s, tuple(record.failures_s), tuple(record.restarts_s)),
+                record.history,
                 copies_at=frozenset(record.copies_at),
                 chosen_at_s=record.chosen_at_s,
                 unstable_at_s=record.unstable_at_s,

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 
 from nats.errors import Error as NatsError
 
@@ -28,7 +27,7 @@ from towpath.streams.stream_view import stream_views
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""Between two looks which sites are silent."""
+"""Between two looks at the clock."""
 
 TELL_S = 15.0
 """Between two messages to those that have copies: an owner may have new streams by then."""
@@ -43,14 +42,11 @@ class ValueCopies:
         questions: SiteQuestions,
         records: SiteRecords,
         spec: StorageSpec,
-        sites: Callable[[], Iterable[str]],
     ) -> None:
-        """`sites` blocks."""
         self._bus = bus
         self._questions = questions
         self._records = records
         self._spec = spec
-        self._sites = sites
         self._rules = ReplicationRules(
             unstable_from_per_s=spec.unstable_from_per_day / DAY_S,
             # No site is chosen twice in a round, and the next round may choose it.
@@ -64,13 +60,10 @@ class ValueCopies:
         while True:
             await asyncio.sleep(LOOK_S)
             try:
-                self._records.look(await asyncio.to_thread(lambda: [*self._sites()]))
                 if time.monotonic() >= decide_at:
                     decide_at = time.monotonic() + self._spec.copies_every_s
                     tell_at = time.monotonic()
                     self._decide()
-                if self._records.is_changed:
-                    await asyncio.to_thread(self._records.save)
                 if time.monotonic() >= tell_at:
                     tell_at = time.monotonic() + TELL_S
                     await self._tell()

@@ -20,7 +20,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
 from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Series, SeriesList
-from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind
+from towpath.contracts.metrics_table import AVAILABILITY, METRICS_TABLE, EntityKind
 from towpath.mesh import lifecycle
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -46,6 +46,9 @@ STREAMS = {"stream:IN", "stream:OUT_clean-jfk", "stream:OUT_hourly-jfk"}
 PROCESSES = {"process:nats", "process:engine", "process:agent"}
 
 AT_SITES = {EntityKind.JOB, EntityKind.STREAM, EntityKind.PROCESS, EntityKind.SITE, EntityKind.LINK}
+
+NOT_HERE = {"site.battery.charge", AVAILABILITY}
+"""Metrics of a site with a battery, and of one that failed."""
 
 Values = dict[tuple[str, str], float]
 """Entity and metric → newest value."""
@@ -143,7 +146,7 @@ def unprocessed(values: Values, stored: int) -> list[str]:
 
 async def until_settled(bus: Bus, stored: int) -> Values:
     """Return the newest values once both jobs have processed everything and every metric was measured."""
-    every = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES}
+    every = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES} - NOT_HERE
     values: Values = {}
 
     def missing() -> list[str]:

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 from towpath.contracts.commands import (
     DeployJob,
@@ -21,8 +23,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline
-from towpath.contracts.scenario import Migration, ProcessRun, Step
+from towpath.contracts.scenario import Migration, Pace, ProcessRun, Removal, Scaling, Step, Update
 from towpath.contracts.scenario_load import ScenarioJob
+from towpath.contracts.scenario_nodes import NodeStep, nodes_of
+from towpath.contracts.scenario_strikes import Interception, Strike
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
@@ -67,36 +71,22 @@ class Commands:
     struck_until: float | None = None
     """End of the last strike or interception, Unix seconds."""
     _armed: dict[int, Armed] = field(default_factory=dict)
-    """Strikes and interceptions, by the id of their step."""
+    """Strikes and interceptions, by their id."""
 
     async def arm(self, timeline: Sequence[Step]) -> None:
         """Prepare strikes and interceptions, so that they come at their moment. Raises `TowpathError`."""
         for step in timeline:
             if step.strike is not None:
-                self._armed[id(step)] = await armed_strike(self.stage, step.strike)
+                self._armed[id(step.strike)] = await armed_strike(self.stage, step.strike)
             if step.intercept is not None:
-                self._armed[id(step)] = await armed_interception(self.stage, step.intercept, self.exits)
+                self._armed[id(step.intercept)] = await armed_interception(
+                    self.stage, step.intercept, self.exits
+                )
 
     async def carry_out(self, step: Step) -> None:
         """Do what a step says. Raises `TowpathError` when it is refused or not answered in time."""
-        handlers: dict[str, Callable[[Step], Awaitable[None]]] = {
-            "load": self._load,
-            "unload": self._unload,
-            "strike": self._strike,
-            "intercept": self._strike,
-            "migrate": self._migrate,
-            "deploy": self._deploy,
-            "update": self._update,
-            "scale": self._scale,
-            "pace": self._pace,
-            "apply": self._apply,
-            "remove": self._remove,
-            "process": self._process,
-            "node": self._node,
-            "announce": self._announce,
-            "discharge": self._discharge,
-        }
-        await handlers[step.action](step)
+        handler, _ = ACTIONS[step.action]
+        await handler(self, step.given)
 
     async def deploy(self, job: ScenarioJob) -> ObservedJob:
         """Deploy a job and hear its results. Raises `TowpathError`."""
@@ -136,19 +126,11 @@ class Commands:
         end = asyncio.get_running_loop().time() + within_s
         return await asyncio.gather(*(self._ended(*move, end) for move in self.moves))
 
-    async def _load(self, step: Step) -> None:
-        await self.rules.load(step.load or ())
-
-    async def _unload(self, step: Step) -> None:
-        await self.rules.unload(step.unload or ())
-
-    async def _strike(self, step: Step) -> None:
-        await self._armed[id(step)]()
+    async def _strike(self, given: Strike | Interception) -> None:
+        await self._armed[id(given)]()
         self.struck_until = time.time()
 
-    async def _migrate(self, step: Step) -> None:
-        assert step.migrate is not None
-        move = step.migrate
+    async def _migrate(self, move: Migration) -> None:
         async with self._turns[move.job]:
             if move.retry_within_s is None:
                 await self._begin(move)
@@ -208,24 +190,17 @@ class Commands:
             )
         return others[0]
 
-    async def _deploy(self, step: Step) -> None:
-        assert step.deploy is not None
-        await self.deploy(step.deploy)
+    async def _update(self, update: Update) -> None:
+        await self._change(update.spec, drop_state=update.drop_state)
 
-    async def _update(self, step: Step) -> None:
-        assert step.update is not None
-        await self._change(step.update.spec, drop_state=step.update.drop_state)
+    async def _scale(self, scaling: Scaling) -> None:
+        changes = scaling.model_dump(exclude={"job"}, exclude_none=True)
+        await self._change(self._observed(scaling.job).spec.model_copy(update=changes), keep_code=True)
 
-    async def _scale(self, step: Step) -> None:
-        assert step.scale is not None
-        changes = step.scale.model_dump(exclude={"job"}, exclude_none=True)
-        await self._change(self._observed(step.scale.job).spec.model_copy(update=changes), keep_code=True)
-
-    async def _pace(self, step: Step) -> None:
-        assert step.pace is not None
+    async def _pace(self, pace: Pace) -> None:
         for device in self.sampler.devices:
-            if step.pace.site in (None, device.load.site):
-                device.change_pace(step.pace.rate)
+            if pace.site in (None, device.load.site):
+                device.change_pace(pace.rate)
 
     async def _change(self, spec: JobSpec, *, drop_state: bool = False, keep_code: bool = False) -> None:
         known = self._observed(spec.name)
@@ -239,15 +214,10 @@ class Commands:
         )
         known.spec = spec
 
-    async def _apply(self, step: Step) -> None:
-        assert step.apply is not None
-        await self.apply(step.apply)
-
-    async def _remove(self, step: Step) -> None:
-        assert step.remove is not None
+    async def _remove(self, removal: Removal) -> None:
         # A job that was not drained cannot be judged: where it stopped is chance.
-        self._observed(step.remove.job).changed = True
-        await self.restoration.send(RemoveJob(job=step.remove.job, drain=step.remove.drain))
+        self._observed(removal.job).changed = True
+        await self.restoration.send(RemoveJob(job=removal.job, drain=removal.drain))
 
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
@@ -258,20 +228,18 @@ class Commands:
             )
         return known
 
-    async def _process(self, step: Step) -> None:
-        assert step.process is not None
+    async def _process(self, run: ProcessRun) -> None:
         if not self.allow_process:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
                 "the scenario runs a program",
                 field="process.path",
-                value=step.process.path,
+                value=run.path,
                 allowed="with --allow-process",
             )
-        await run_program(step.process)
+        await run_program(run)
 
-    async def _node(self, step: Step) -> None:
-        assert step.node is not None
+    async def _node(self, given: NodeStep) -> None:
         if self.stage.emulation is None:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
@@ -279,15 +247,7 @@ class Commands:
                 field="mesh.topology",
                 allowed="a scenario that names a topology",
             )
-        await self.stage.emulation.carry_out(step.node, self.seed)
-
-    async def _announce(self, step: Step) -> None:
-        assert step.announce is not None
-        await announce(self.stage, step.announce)
-
-    async def _discharge(self, step: Step) -> None:
-        assert step.discharge is not None
-        await discharge(self.stage, step.discharge)
+        await self.stage.emulation.carry_out(given, self.seed)
 
     async def _report_of(self, operation: str, move: Migration) -> MoveReport:
         try:
@@ -296,6 +256,36 @@ class Commands:
         except TowpathError as error:
             return MoveReport(job=move.job, strategy=move.strategy, note=str(error))
         return MoveReport.of(view)
+
+
+ACTIONS: dict[str, tuple[Callable[[Commands, Any], Awaitable[Any]], Callable[[Any], str]]] = {
+    "load": (lambda run, given: run.rules.load(given), lambda given: ", ".join(rule.name for rule in given)),
+    "unload": (lambda run, given: run.rules.unload(given), ", ".join),
+    "strike": (Commands._strike, lambda given: f"{given.fault} of {given.target} {given.name}"),
+    "intercept": (Commands._strike, lambda given: f"{given.step} of {given.job}: {given.do}"),
+    "migrate": (Commands._migrate, lambda given: f"{given.job}{_at('to', given.to)} by {given.strategy}"),
+    "deploy": (Commands.deploy, attrgetter("name")),
+    "update": (Commands._update, attrgetter("spec.name")),
+    "scale": (Commands._scale, attrgetter("job")),
+    "pace": (Commands._pace, lambda given: f"{given.rate:g} events/s{_at('of', given.site)}"),
+    "apply": (Commands.apply, attrgetter("name")),
+    "remove": (Commands._remove, attrgetter("job")),
+    "process": (Commands._process, attrgetter("path")),
+    "node": (Commands._node, lambda given: f"{given.do} {', '.join(nodes_of(given))}".strip()),
+    "announce": (lambda run, given: announce(run.stage, given), attrgetter("site")),
+    "discharge": (lambda run, given: discharge(run.stage, given), attrgetter("site")),
+}
+"""Kinds of steps: how each is executed, and described in a few words."""
+
+
+def what_of(step: Step) -> str:
+    """Describe a step in a few words."""
+    _, describe = ACTIONS[step.action]
+    return describe(step.given)
+
+
+def _at(word: str, site: str | None) -> str:
+    return f" {word} {site}" if site else ""
 
 
 async def run_program(run: ProcessRun) -> None:

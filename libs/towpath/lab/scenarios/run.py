@@ -25,7 +25,7 @@ from towpath.lab.harness.load import Device
 from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.scenarios.checking import idle_rules, rules_of
-from towpath.lab.scenarios.commands import Commands
+from towpath.lab.scenarios.commands import Commands, what_of
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.figures import RunFigures
 from towpath.lab.scenarios.judging import Judging, results_again
@@ -36,7 +36,7 @@ from towpath.lab.scenarios.restoration import Restoration
 from towpath.lab.scenarios.run_trace import RunTrace
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.lab.scenarios.steadiness import Steadiness
-from towpath.lab.scenarios.timeline import Timeline, what_of
+from towpath.lab.scenarios.timeline import Timeline
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
 

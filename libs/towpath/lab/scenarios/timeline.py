@@ -8,8 +8,8 @@ from itertools import groupby
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Step
-from towpath.contracts.scenario_nodes import nodes_of
 from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.scenarios.commands import what_of
 from towpath.lab.scenarios.mesh_events import MeshEvents
 
 CarryOut = Callable[[Step], Awaitable[None]]
@@ -63,35 +63,3 @@ class Timeline:
     def _problem(self, step: Step, text: str) -> None:
         self._journal.add(Entry.STEP, action=step.action, what=what_of(step), error=text)
         self.problems.append(f"the step {step.action} {what_of(step)} failed: {text}")
-
-
-def what_of(step: Step) -> str:
-    """Describe a step in a few words."""
-    if step.load is not None:
-        return ", ".join(rule.name for rule in step.load)
-    if step.unload is not None:
-        return ", ".join(step.unload)
-    if step.strike is not None:
-        return f"{step.strike.fault} of {step.strike.target} {step.strike.name}"
-    if step.intercept is not None:
-        return f"{step.intercept.step} of {step.intercept.job}: {step.intercept.do}"
-    if step.migrate is not None:
-        to = f" to {step.migrate.to}" if step.migrate.to else ""
-        return f"{step.migrate.job}{to} by {step.migrate.strategy}"
-    if step.update is not None:
-        return step.update.spec.name
-    if step.pace is not None:
-        of = f" of {step.pace.site}" if step.pace.site else ""
-        return f"{step.pace.rate:g} events/s{of}"
-    if step.process is not None:
-        return step.process.path
-    if step.node is not None:
-        return f"{step.node.do} {', '.join(nodes_of(step.node))}".strip()
-    ahead = step.announce or step.discharge
-    if ahead is not None:
-        return ahead.site
-    named = step.deploy or step.apply
-    if named is not None:
-        return named.name
-    about = step.scale or step.remove
-    return about.job if about is not None else ""

@@ -8,12 +8,12 @@ off or their site is down, would make every placement impossible. So they are le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from towpath.placement.autopilot.outlook import Outlook
 from towpath.placement.autopilot.rules import Rules
-from towpath.placement.autopilot.violations import Prediction
+from towpath.placement.autopilot.situation import Situation
 from towpath.placement.jobs.policy import NoFeasiblePlacement, Policy
 from towpath.placement.jobs.view import Job, MeshView, Placement, avoiding
 
@@ -21,21 +21,15 @@ UNSTABLE_FROM = 0.02
 """Share of time in which a site is expected to be down, from which no job is placed there."""
 
 
-def candidates(
-    ahead: Outlook,
-    current: Placement,
-    policy: Policy,
-    rules: Rules,
-    staying: Prediction,
-    may_leave: Callable[[str], bool] = lambda job: True,
-) -> Iterator[Placement]:
+def candidates(situation: Situation, policy: Policy) -> Iterator[Placement]:
     """Yield placements that differ from the current one, each once. Jobs that may not leave stay."""
-    able = {job for job in current if may_leave(job)}
-    late = {job for job, seconds in staying.late_s.items() if seconds > 0} & able
+    current = situation.current
+    able = {job for job in current if situation.may_leave(job)}
+    late = {job for job, seconds in situation.staying.late_s.items() if seconds > 0} & able
     seen = [dict(current)]
     for wanted in (
-        *_by_policy(ahead, current, policy, rules, able, late),
-        *_moved(ahead.phases[0].view, current, sorted(late)),
+        *_by_policy(situation, policy, able, late),
+        *_moved(situation.ahead.phases[0].view, current, sorted(late)),
     ):
         if wanted not in seen:
             seen.append(wanted)
@@ -43,10 +37,11 @@ def candidates(
 
 
 def _by_policy(
-    ahead: Outlook, current: Placement, policy: Policy, rules: Rules, able: set[str], late: set[str]
+    situation: Situation, policy: Policy, able: set[str], late: set[str]
 ) -> Iterator[dict[str, str]]:
     """Yield the placements of a policy, for every view that there is and will be."""
-    for view in _views(ahead, rules):
+    current = situation.current
+    for view in _views(situation.ahead, situation.rules):
         hopeless = _hopeless(view, current, able)
         for free in (able - hopeless, late - hopeless) if late != able else (able - hopeless,):
             if not free:

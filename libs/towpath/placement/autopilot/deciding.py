@@ -14,17 +14,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from towpath.placement.autopilot.candidates import candidates
-from towpath.placement.autopilot.outlook import Outlook
 from towpath.placement.autopilot.rules import Rules
+from towpath.placement.autopilot.situation import Situation
 from towpath.placement.autopilot.violations import Prediction, predict
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
 from towpath.placement.jobs.policy import Policy
-from towpath.placement.jobs.view import MeshView, Placement
+from towpath.placement.jobs.view import Placement
 
 
 class Verdict(StrEnum):
@@ -86,85 +86,41 @@ class Decision:
         return replace(past, wanted=self.moves, agreed=agreed)
 
 
-def decide(
-    ahead: Outlook,
-    current: Placement,
-    goals: Mapping[str, float],
-    policy: Policy,
-    rules: Rules,
-    past: Past = Past(),
-    now_s: float = 0.0,
-    move_s: Callable[[Move], float] = lambda move: 5.0,
-) -> Decision:
-    """Return what to do.
-
-    `goals` has for each job the seconds that its latency may take. `move_s` returns how long a move is
-    expected to take. `now_s` is by the clock of `past`.
-    """
-    staying = predict(ahead, current, goals)
-    if not staying.total_late_s and not rules.kilojoule_s and not rules.gigabyte_s:
-        return Decision(Verdict.CONTENT, staying=staying)
-    best = _best(ahead, current, goals, policy, rules, staying, move_s)
+def decide(situation: Situation, policy: Policy, past: Past = Past(), now_s: float = 0.0) -> Decision:
+    """Return what to do. `now_s` is by the clock of `past`."""
+    staying, rules = situation.staying, situation.rules
+    best = None
+    if staying.total_late_s or rules.kilojoule_s or rules.gigabyte_s:
+        best = _best(situation, policy)
     if best is None:
         return Decision(Verdict.CONTENT, staying=staying)
     return replace(best, verdict=_verdict(best, rules, past, now_s))
 
 
-def _best(
-    ahead: Outlook,
-    current: Placement,
-    goals: Mapping[str, float],
-    policy: Policy,
-    rules: Rules,
-    staying: Prediction,
-    move_s: Callable[[Move], float],
-) -> Decision | None:
+def _best(situation: Situation, policy: Policy) -> Decision | None:
     """Return the moves with the largest gain less cost; None if none gains anything."""
-    view = ahead.phases[0].view
-    by_lateness = sorted(view.jobs, key=lambda job: staying.begin_s.get(job.name, math.inf))
-    hurried = replace(view, jobs=tuple(by_lateness))
-
-    def may_leave(job: str) -> bool:
-        sites = (
-            site.name
-            for site in view.sites
-            if site.cores and site.name != current[job] and view.job[job].may_run_at(site.name)
-        )
-        return any(math.isfinite(move_s(Move(job, current[job], site))) for site in sites)
-
-    def judged(wanted: Placement) -> Decision | None:
-        return _judged(ahead, hurried, current, wanted, goals, rules, staying, move_s)
-
-    found = [judged(wanted) for wanted in candidates(ahead, current, policy, rules, staying, may_leave)]
+    found = [_judged(situation, wanted) for wanted in candidates(situation, policy)]
     best = max((one for one in found if one is not None), key=_net_s, default=None)
-    if best is not None and best.gain_s >= rules.least_gain_s:
-        best = _due_first(_trimmed(best, current, judged), rules, current, judged)
+    if best is not None and best.gain_s >= situation.rules.least_gain_s:
+        best = _due_first(situation, _trimmed(situation, best))
     return best if best is not None and best.gain_s > 0 else None
 
 
-def _judged(
-    ahead: Outlook,
-    view: MeshView,
-    current: Placement,
-    wanted: Placement,
-    goals: Mapping[str, float],
-    rules: Rules,
-    staying: Prediction,
-    move_s: Callable[[Move], float],
-) -> Decision | None:
+def _judged(situation: Situation, wanted: Placement) -> Decision | None:
     """Return the decision for a placement, before the rules; None if moves do not lead there.
 
-    Where the order of moves is free, jobs leave in the order of `view`.
+    Where the order of moves is free, jobs that are late first leave first.
     """
+    staying, rules = situation.staying, situation.rules
     try:
-        moves = order_of_moves(view, current, wanted)
+        moves = order_of_moves(situation.view, situation.current, wanted)
     except NoSafeOrder:
         return None
-    cost_s = sum(map(move_s, moves))
+    cost_s = sum(map(situation.move_s, moves))
     if not moves or math.isinf(cost_s):
         return None
-    moving = predict(ahead, wanted, goals)
-    helped = (job for job in goals if moving.late_s[job] < staying.late_s[job])
+    moving = predict(situation.ahead, wanted, situation.goals)
+    helped = (job for job in situation.goals if moving.late_s[job] < staying.late_s[job])
     begins_s = min((staying.begin_s[job] for job in helped), default=0.0)
     due_s = max(begins_s - _lead_s(cost_s, rules), 0.0) if math.isfinite(begins_s) else 0.0
     return Decision(Verdict.MOVE, moves, staying, moving, _saved(staying, moving, rules), cost_s, due_s)
@@ -174,12 +130,13 @@ def _net_s(decision: Decision) -> float:
     return decision.gain_s - decision.cost_s
 
 
-def _trimmed(best: Decision, current: Placement, judged: Callable[[Placement], Decision | None]) -> Decision:
+def _trimmed(situation: Situation, best: Decision) -> Decision:
     """Return the decision without the jobs that move in vain, or that make two sites swap jobs.
 
     Policies place all that is free, however little it gains.
     """
-    while fewer := [one for targets in _fewer(best) if (one := judged({**current, **targets}))]:
+    current = situation.current
+    while fewer := [one for each in _fewer(best) if (one := _judged(situation, {**current, **each}))]:
         found = max(fewer, key=_net_s)
         if _net_s(found) < _net_s(best) and not _swaps(best.moves):
             break
@@ -187,19 +144,16 @@ def _trimmed(best: Decision, current: Placement, judged: Callable[[Placement], D
     return best
 
 
-def _due_first(
-    best: Decision, rules: Rules, current: Placement, judged: Callable[[Placement], Decision | None]
-) -> Decision:
+def _due_first(situation: Situation, best: Decision) -> Decision:
     """Return the decision without the jobs that can leave later.
 
     They are due after the next look, which is when the first ones have moved and were measured for a time.
     """
-    assert best.staying is not None
-    begins = {move.job: best.staying.begin_s[move.job] for move in best.moves}
-    next_s = min(begins.values()) + _lead_s(best.cost_s, rules) + rules.settled_s
-    later_s = next_s + _lead_s(best.cost_s, rules)
+    begins = {move.job: situation.staying.begin_s[move.job] for move in best.moves}
+    lead_s = _lead_s(best.cost_s, situation.rules)
+    later_s = min(begins.values()) + situation.rules.settled_s + 2 * lead_s
     early = {move.job: move.target for move in best.moves if not later_s < begins[move.job] < math.inf}
-    return best if len(early) == len(begins) else judged({**current, **early}) or best
+    return best if len(early) == len(begins) else _judged(situation, {**situation.current, **early}) or best
 
 
 def _lead_s(cost_s: float, rules: Rules) -> float:

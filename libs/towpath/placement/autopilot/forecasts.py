@@ -1,4 +1,4 @@
-"""Forecast rates of sources, empty batteries and failing sites from their history.
+"""Forecast rates of sources and empty batteries from their history.
 
 A rate with a season (a day) is what was usual at that time of earlier seasons, plus the present deviation
 from it, which fades as deviations did so far (an autoregression of order 1). A rate without a season, or with
@@ -9,14 +9,11 @@ one that erred least so far. Both take numpy alone: libraries were measured, and
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from towpath.placement.data.node_history import DAY_S, NodeHistory
 
 Floats = NDArray[np.float64]
 
@@ -40,12 +37,6 @@ CHARGE_S = 1800.0
 
 MOST_READINGS = 120
 """Readings for a trend of charge. All pairs of them are looked at."""
-
-HALF_LIFE_S = 1800.0
-"""Age at which an outage counts half."""
-
-LEAST_OUTAGE_S = 60.0
-"""A failure costs at least as much: a job has to restart and catch up, however soon the site is back."""
 
 
 @dataclass(frozen=True)
@@ -182,28 +173,3 @@ def _slope(readings: Floats) -> float:
     first, second = np.triu_indices(len(readings), 1)
     seconds, change = (readings[second] - readings[first]).T
     return float(np.median(change[seconds > 0] / seconds[seconds > 0])) if (seconds > 0).any() else 0.0
-
-
-def availability(history: NodeHistory, now_s: float) -> float:
-    """Return the share of time in which a site will be up in the near future: 1 without a recent failure.
-
-    `1 − Σ ∫ w(t) dt / ∫ w(t) dt`, where the sum is over outages and the lower integral over the last day,
-    with `w(t) = 2^(−(now − t) / 1800 s)`. An outage lasts from a failure to the next restart, or until now,
-    and at least 60 s. So a failure a moment ago makes 0.977, three in ten minutes 0.94, and after an hour
-    and a half without a further one those three make 0.99.
-    """
-    lost = 0.0
-    for failure_s in history.failures_s:
-        if not now_s - DAY_S < failure_s <= now_s:
-            continue
-        number = bisect_left(history.restarts_s, failure_s)
-        up_s = history.restarts_s[number] if number < len(history.restarts_s) else now_s
-        ends_s = max(min(up_s, now_s), failure_s + LEAST_OUTAGE_S)
-        lost += _weight(failure_s, ends_s, now_s)
-    return max(0.0, 1 - lost / _weight(now_s - DAY_S, now_s, now_s))
-
-
-def _weight(from_s: float, to_s: float, now_s: float) -> float:
-    """Return the integral of weights, which are 1 in the future."""
-    past = [2 ** (-(now_s - min(at_s, now_s)) / HALF_LIFE_S) for at_s in (from_s, to_s)]
-    return (past[1] - past[0]) * HALF_LIFE_S / math.log(2) + max(0.0, to_s - now_s)

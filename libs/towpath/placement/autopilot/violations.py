@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from towpath.placement.autopilot.outlook import Outlook
-from towpath.placement.jobs.evaluation import usage
+from towpath.placement.jobs.evaluation import arrivals, usage
 from towpath.placement.jobs.view import MeshView, Placement
 
 Floats = NDArray[np.float64]
@@ -41,11 +41,6 @@ class Prediction:
     """Bytes over all links."""
 
     @property
-    def begins_s(self) -> float:
-        """Seconds from now until the first job breaks its goal. Infinite if none does, but for failures."""
-        return min(self.begin_s.values(), default=math.inf)
-
-    @property
     def total_late_s(self) -> float:
         """Job-seconds of broken goals."""
         return sum(self.late_s.values())
@@ -64,7 +59,8 @@ def predict(outlook: Outlook, placement: Placement, goals: Mapping[str, float]) 
         joules += figures.power_w * phase.seconds
         link_bytes += sum(figures.link_bytes_per_s.values()) * phase.seconds
         ends_s = _ends(phase.seconds, work, phase.view, figures.event_cores)
-        latency = _latencies(phase.view, placement, _waits(phase.view, figures.event_cores, work, ends_s))
+        waits = _waits(phase.view, figures.event_cores, work, ends_s)
+        latency = arrivals(phase.view, placement, waits, later=np.maximum)
         step_s = phase.seconds / len(ends_s)
         for job, goal_s in goals.items():
             breaking = latency[job] > goal_s
@@ -93,17 +89,3 @@ def _waits(
         work[site.name] = float(left[-1])
         waits[site.name] = left / site.cores if site.cores else np.full_like(ends_s, math.inf)
     return waits
-
-
-def _latencies(view: MeshView, placement: Placement, waits: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return when each job's results have arrived, as `evaluation.arrivals`, for many waits at once."""
-    kept = view.kept_at(placement)
-    arrived: dict[str, Floats] = {}
-    for job in view.order:
-        site = placement[job.name]
-        latest: Floats | float = 0.0
-        for name in job.inputs:
-            transfer_s = view.transfer_s(name, kept[name], site)
-            latest = np.maximum(latest, arrived[name] + transfer_s if name in arrived else transfer_s)
-        arrived[job.name] = waits[site] + latest + view.transfer_s(job.name, site, kept[job.name])
-    return arrived

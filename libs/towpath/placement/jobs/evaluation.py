@@ -16,8 +16,10 @@ All formulas are here, for one placement and readable. `scores.py` computes the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 from towpath.placement.jobs.view import Job, MeshView, Pair, Placement, Site
 
@@ -50,7 +52,24 @@ class Shortage:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Usage:
+    """The part of an evaluation that says what a placement takes."""
+
+    power_w: float
+    """Of all sites, and of sending."""
+    added_w: float
+    """The part of `power_w` above idle."""
+    cores: Mapping[str, float]
+    """Site → cores that its jobs need, without checks."""
+    event_cores: Mapping[str, float]
+    """Site → the part of `cores` that grows with the events. What is beyond the site's cores waits."""
+    checked_shares: Mapping[str, float]
+    """Site → share of their data at which its checks can look."""
+    link_bytes_per_s: Mapping[Pair, float]
+
+
+@dataclass(frozen=True)
+class Evaluation(Usage):
     """Figures of a placement. They hold only if it is feasible."""
 
     latency_s: float
@@ -59,15 +78,8 @@ class Evaluation:
     """Over all jobs that no other job reads, of the slowest path to each."""
     critical_path: tuple[str, ...]
     """The slowest path: a source, then jobs."""
-    power_w: float
-    """Of all sites, and of sending."""
-    added_w: float
-    """The part of `power_w` above idle."""
     checked_share: float
     """Share of the sources' data that is checked."""
-    cores: Mapping[str, float]
-    """Site → cores that its jobs need, without checks."""
-    link_bytes_per_s: Mapping[Pair, float]
     shortages: tuple[Shortage, ...]
 
     @property
@@ -76,36 +88,20 @@ class Evaluation:
         return not self.shortages
 
 
-@dataclass(frozen=True)
-class Usage:
-    """The part of an evaluation that says what a placement takes."""
-
-    added_w: float
-    power_w: float
-    cores: Mapping[str, float]
-    event_cores: Mapping[str, float]
-    """Site → the part of `cores` that grows with the events. What is beyond the site's cores waits."""
-    link_bytes_per_s: Mapping[Pair, float]
-
-
 def evaluate(view: MeshView, placement: Placement) -> Evaluation:
     """Return the figures of a placement. Raise `KeyError` if a job has no site, or an unknown one."""
     at = _jobs_at(view, placement)
     used = usage(view, placement)
-    arrived, before = _arrivals(view, placement, {})
+    arrived = arrivals(view, placement, {})
     read = {name for job in view.jobs for name in job.inputs}
     ends = {job.name: arrived[job.name] for job in view.order if job.name not in read}
     last = max(ends, key=ends.__getitem__, default=None)
-    shares = {site.name: _share_checked(view, site, at[site.name]) for site in view.sites}
     return Evaluation(
+        **vars(used),
         latency_s=max(ends.values(), default=0.0),
         mean_latency_s=sum(ends.values()) / len(ends) if ends else 0.0,
-        critical_path=() if last is None else _path(last, before),
-        power_w=used.power_w,
-        added_w=used.added_w,
-        checked_share=_checked_share(view, placement, shares),
-        cores=used.cores,
-        link_bytes_per_s=used.link_bytes_per_s,
+        critical_path=() if last is None else _path(view, placement, arrived, last),
+        checked_share=_checked_share(view, placement, used.checked_shares),
         shortages=(*_short_sites(view, at), *_short_links(view, placement, used.link_bytes_per_s)),
     )
 
@@ -114,13 +110,15 @@ def usage(view: MeshView, placement: Placement) -> Usage:
     """Return what a placement takes, as `evaluate` does, in a third of the time."""
     at = _jobs_at(view, placement)
     sent = link_bytes(view, placement)
-    busy = sum(_added_w(view, site, at[site.name]) for site in view.sites)
+    shares = {site.name: _share_checked(view, site, at[site.name]) for site in view.sites}
+    busy = sum(_added_w(view, site, at[site.name], shares[site.name]) for site in view.sites)
     added_w = busy + view.joules_per_byte * sum(sent.values())
     return Usage(
-        added_w=added_w,
         power_w=added_w + sum(site.idle_w for site in view.sites),
+        added_w=added_w,
         cores={site: sum(map(view.cores_of, jobs)) for site, jobs in at.items()},
         event_cores={site: sum(map(view.event_cores_of, jobs)) for site, jobs in at.items()},
+        checked_shares=shares,
         link_bytes_per_s=sent,
     )
 
@@ -149,42 +147,40 @@ def _copies(view: MeshView, placement: Placement) -> set[tuple[str, str, str]]:
 
 
 def arrivals(
-    view: MeshView, placement: Placement, waits: Mapping[str, float] | None = None
-) -> dict[str, float]:
-    """Return for each job when its results have arrived, seconds after the event.
+    view: MeshView,
+    placement: Placement,
+    waits: Mapping[str, Any],
+    later: Callable[[Any, Any], Any] = max,
+) -> dict[str, Any]:
+    """Return when what each job or source publishes is where it is kept, seconds after the event.
 
-    `waits` has for sites how long work waits there, seconds.
+    `waits` has for sites how long work waits there: seconds, or an array of them with `later` for arrays.
     """
-    return _arrivals(view, placement, waits or {})[0]
-
-
-def _arrivals(
-    view: MeshView, placement: Placement, waits: Mapping[str, float]
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Return when what each job or source publishes is where it is kept, and the input that came last."""
     kept = view.kept_at(placement)
-    arrivals = {source.name: 0.0 for source in view.sources}
-    before: dict[str, str] = {}
+    arrived: dict[str, Any] = {source.name: 0.0 for source in view.sources}
     for job in view.order:
         site = placement[job.name]
-        times = {name: arrivals[name] + view.transfer_s(name, kept[name], site) for name in job.inputs}
-        computed = max(times.values(), default=0.0) + waits.get(site, 0.0)
-        arrivals[job.name] = computed + view.transfer_s(job.name, site, kept[job.name])
-        if times:
-            before[job.name] = max(times, key=times.__getitem__)
-    return arrivals, before
+        times = (arrived[name] + view.transfer_s(name, kept[name], site) for name in job.inputs)
+        computed = reduce(later, times, 0.0) + waits.get(site, 0.0)
+        arrived[job.name] = computed + view.transfer_s(job.name, site, kept[job.name])
+    return arrived
 
 
-def _path(last: str, before: Mapping[str, str]) -> tuple[str, ...]:
+def _path(view: MeshView, placement: Placement, arrived: Mapping[str, float], last: str) -> tuple[str, ...]:
+    """Return the way to a job over the inputs that come last."""
+    kept = view.kept_at(placement)
     path = [last]
-    while path[-1] in before:
-        path.append(before[path[-1]])
-    return tuple(reversed(path))
+    while (job := view.job.get(path[0])) is not None and job.inputs:
+        transfers = {name: view.transfer_s(name, kept[name], placement[job.name]) for name in job.inputs}
+        path.insert(0, max(transfers, key=lambda name: arrived[name] + transfers[name]))
+    return tuple(path)
 
 
 def _share_checked(view: MeshView, site: Site, jobs: list[Job]) -> float:
     """Return the share of their data at which the checks of a site can look."""
     checking = [job for job in jobs if job.check_cpu_s_per_event is not None]
+    if not checking:
+        return 1.0
     free = site.cores - sum(map(view.cores_of, jobs))
     free_mb = site.memory_mb - sum(job.memory_mb for job in jobs)
     needs = (
@@ -194,10 +190,8 @@ def _share_checked(view: MeshView, site: Site, jobs: list[Job]) -> float:
     return min(1.0, *(max(0.0, left) / needed if needed else 1.0 for left, needed in needs))
 
 
-def _added_w(view: MeshView, site: Site, jobs: list[Job]) -> float:
-    cores = sum(map(view.cores_of, jobs))
-    if checking := sum(map(view.check_cores_of, jobs)):
-        cores += _share_checked(view, site, jobs) * checking
+def _added_w(view: MeshView, site: Site, jobs: list[Job], share_checked: float) -> float:
+    cores = sum(map(view.cores_of, jobs)) + share_checked * sum(map(view.check_cores_of, jobs))
     return site.w_per_core * min(cores, site.cores)
 
 
