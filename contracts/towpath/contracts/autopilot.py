@@ -35,7 +35,7 @@ class AutopilotSpec(Model):
     jobs: list[Pattern] = Field(default=["*"], min_length=1, max_length=100)
     """Jobs that it may move; `*` stands for any characters."""
     latency_s: float = Field(default=5.0, gt=0, allow_inf_nan=False)
-    """Goal of each job: seconds from the newest event in a result to the result."""
+    """Goal of jobs that have none of their own: seconds from the newest event in a result to the result."""
     horizon_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that it looks ahead. A move has to pay for itself within them."""
     interval_s: float = Field(default=5.0, ge=1, le=3600)
@@ -43,9 +43,12 @@ class AutopilotSpec(Model):
     settled_s: float = Field(default=10.0, ge=0)
     """Seconds for which jobs are measured after a change before the next look."""
     rest_s: float = Field(default=120.0, ge=0)
-    """Seconds for which a job that moved stays, unless it would break its goal."""
+    """Seconds for which a job that moved stays, unless it would break its goal. A job stays with its twin if
+    only that was well for so long. A twin is ended if the first run was well for a quarter of that."""
     moves_per_hour: int = Field(default=20, ge=1)
     """Moves of all jobs within an hour."""
+    twins: int = Field(default=2, ge=0, le=100)
+    """Jobs that may have a second run at a time, of those with `qos.replicas: auto`."""
     kilojoule_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Job-seconds of broken goals that a kilojoule is worth."""
     gigabyte_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -83,6 +86,8 @@ class DecisionState(StrEnum):
     PROPOSED = "proposed"
     """It waits for people."""
     MOVING = "moving"
+    TWIN = "twin"
+    """Both sites run the job, and the first of two equal results counts."""
     DONE = "done"
     """All of its moves were completed."""
     FAILED = "failed"
@@ -121,6 +126,8 @@ class DecisionOutcome(Model):
     """Seconds that its moves took, one after the other."""
     downtime_s: float
     """Longest gap in the results of a job that moved."""
+    stays: SiteName | None = None
+    """Of a twin: the site that went on alone."""
     late_s: float | None = None
     """Job-seconds in which the moved jobs broke their goal afterwards; null until that was looked at."""
     measured_s: float = 0.0
@@ -128,7 +135,10 @@ class DecisionOutcome(Model):
 
 
 class Decision(Model):
-    """Moves that the autopilot wants, why, and what came of them."""
+    """Moves that the autopilot wants, why, and what came of them.
+
+    Or a twin: one move of which it is open whether the job follows.
+    """
 
     decision: Identifier
     decided: datetime
@@ -138,6 +148,8 @@ class Decision(Model):
     rule: str = ""
     """The rule that holds it back."""
     moves: list[DecidedMove]
+    is_twin: bool = False
+    """Both run the job until it is known which one goes on."""
     due: datetime | None = None
     """Time at which its moves begin."""
     horizon_s: float

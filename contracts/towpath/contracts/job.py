@@ -136,6 +136,23 @@ class JobContainer(ContainerLimits):
     that runs containers takes a job that names one."""
 
 
+class QualityOfService(Model):
+    """The goal of a job, and what may be done to reach it."""
+
+    latency_p99_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Goal for 99 of 100 results: seconds from the newest event in a result to the result."""
+    replicas: Literal["auto", "none"] = "none"
+    """auto: the autopilot gives it a second run elsewhere while it breaks its goal or is a straggler."""
+    straggler: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """A straggler is slower than the median of jobs with the same operator by more than this share of it."""
+
+    @model_validator(mode="after")
+    def _replicas_have_a_reason(self) -> QualityOfService:
+        if self.replicas == "auto" and self.latency_p99_s is None and self.straggler is None:
+            raise ValueError("replicas need a goal (latency_p99_s), or a share above others (straggler)")
+        return self
+
+
 class JobSpec(Model):
     """A job as a user describes it."""
 
@@ -152,6 +169,8 @@ class JobSpec(Model):
     """Upper bound of a micro-batch, over all inputs; spreads a backlog over several."""
     container: JobContainer | None = None
     """An engine of its own, which starts and ends with it; null: it shares the site's with other jobs."""
+    qos: QualityOfService | None = None
+    """Its quality of service. An update may change this while the job runs."""
 
     @model_validator(mode="after")
     def _inputs_differ(self) -> JobSpec:

@@ -9,9 +9,10 @@ from towpath.operators.kind import kind_of
 def is_live(old: JobSpec, new: JobSpec) -> bool:
     """Return true if a query that runs as `old` can go on as `new` without a restart.
 
-    That is so if only the bound of its micro-batches changes. It holds from the next micro-batch on.
+    That is so if only the bound of its micro-batches changes, which holds from the next one on, or its goal.
     """
-    return new != old and new.model_copy(update={"max_events_per_batch": old.max_events_per_batch}) == old
+    told = {"max_events_per_batch": old.max_events_per_batch, "qos": old.qos}
+    return new != old and new.model_copy(update=told) == old
 
 
 def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:

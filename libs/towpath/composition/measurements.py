@@ -32,6 +32,19 @@ class Measurements:
         points = self._points.get((site, entity, metric))
         return None if points is None else min(value for _, value in points)
 
+    def most(self, site: str, entity: str, metric: str) -> float | None:
+        """Return the greatest value of a series; None if there is none."""
+        points = self._points.get((site, entity, metric))
+        return None if points is None else max(value for _, value in points)
+
+    def count(self, site: str, entity: str, metric: str) -> int:
+        """Return the number of values of a series."""
+        return len(self._points.get((site, entity, metric), ()))
+
+    def sites_of(self, entity: str) -> set[str]:
+        """Return the sites that have measured something of an entity."""
+        return {site for site, of, _ in self._points if of == entity}
+
     def newest(self, site: str, entity: str, metric: str) -> float | None:
         """Return the newest value of a series; None if there is none."""
         points = self._points.get((site, entity, metric))

@@ -6,7 +6,7 @@ import asyncio
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from towpath.autopilot.history import History, Points
@@ -61,13 +61,14 @@ class Foresight:
         self._step_s = settings.spec.horizon_s / STEPS
         self._history = History(self._query, self._step_s)
 
-    async def look(self, jobs: JobList, unchanged_s: float) -> Sight:
+    async def look(self, jobs: JobList, unchanged_s: float, stay: Collection[str] = ()) -> Sight:
         """Return the present and the time ahead. Raises `TowpathError`.
 
-        Jobs are where they are for `unchanged_s`: older measurements do not count.
+        Jobs are where they are for `unchanged_s`: older measurements do not count. Some must `stay`.
         """
         now_s, spec = time.time(), self._settings.spec
-        movable = [job.spec.name for job in jobs.jobs if matches(job.spec.name, spec.jobs)]
+        names = (job.spec.name for job in jobs.jobs if job.spec.name not in stay)
+        movable = [name for name in names if matches(name, spec.jobs)]
         picture = await present_picture(
             self._bus,
             self._settings.sites,
@@ -92,7 +93,8 @@ class Foresight:
     def _goal_s(self, job: JobView) -> float:
         """Return how long transfers and waiting may take: the goal, less the usual micro-batch."""
         batch_s = (job.status.batch_s if job.status is not None else None) or 0.0
-        return max(self._settings.spec.latency_s - job.spec.trigger_s - batch_s, LEAST_GOAL_S)
+        own = job.spec.qos.latency_p99_s if job.spec.qos is not None else None
+        return max((own or self._settings.spec.latency_s) - job.spec.trigger_s - batch_s, LEAST_GOAL_S)
 
     async def _query(self, command: QueryMetrics) -> SeriesList:
         return await self._bus.request(command, deadline_s=ASK_S)

@@ -71,8 +71,20 @@ class Memory:
 
     @property
     def open(self) -> Decision | None:
-        """The one decision that has not ended."""
-        return next((each for each in reversed(self.decisions.values()) if each.state not in ENDED), None)
+        """The one decision that has not ended, apart from twins."""
+        return next(
+            (
+                each
+                for each in reversed(self.decisions.values())
+                if each.state not in ENDED and not each.is_twin
+            ),
+            None,
+        )
+
+    @property
+    def twins(self) -> list[Decision]:
+        """The twins that are proposed, or run."""
+        return [each for each in self.decisions.values() if each.is_twin and each.state not in ENDED]
 
     async def change_window(self, window: SiteWindow, *, withdrawn: bool = False) -> None:
         """Store a window, or that it is withdrawn, and tell."""

@@ -19,6 +19,7 @@ from towpath.autopilot.looking_back import LookingBack
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.reasons import RULES, reason_of
 from towpath.autopilot.settings import AutopilotSettings
+from towpath.autopilot.twins import Twins
 from towpath.bus import Bus
 from towpath.contracts.autopilot import (
     AutopilotMode,
@@ -59,6 +60,7 @@ class Pilot:
         self._memory = memory
         self._foresight = Foresight(bus, settings, memory)
         self._back = LookingBack(bus, settings, memory)
+        self._twins = Twins(bus, settings, memory)
         self._policy = policy(settings.spec.policy)
         self._past = Past()
         self._moving: asyncio.Task[None] | None = None
@@ -72,12 +74,14 @@ class Pilot:
         try:
             if (left := self._memory.open) is not None and left.state is DecisionState.MOVING:
                 self._start(left)
+            self._twins.resume()
             while True:
                 await asyncio.sleep(self._settings.spec.interval_s)
                 await self._try()
         finally:
             if self._moving is not None:
                 await end([self._moving])
+            await self._twins.stop()
 
     async def _try(self) -> None:
         try:
@@ -92,12 +96,13 @@ class Pilot:
 
     async def _look(self) -> None:
         jobs = await present_jobs(self._bus)
-        if self._is_moving or any(job.operation is not None for job in jobs.jobs):
+        changing = [job for job in jobs.jobs if job.operation and job.spec.name not in self._twins.jobs]
+        if self._is_moving or changing:
             self._changed_s = time.monotonic()
         unchanged_s = time.monotonic() - self._changed_s
         if unchanged_s < self._settings.rules.settled_s:
             return  # What is measured during a change says little about afterwards.
-        sight = await self._foresight.look(jobs, unchanged_s)
+        sight = await self._foresight.look(jobs, unchanged_s, stay=self._twins.jobs)
         past = replace(
             self._past,
             moved_at_s=self._memory.moved_at_s(),
@@ -106,6 +111,8 @@ class Pilot:
         found = await asyncio.to_thread(decide, sight.situation, self._policy, past, now().timestamp())
         self._past = found.remembered(past)
         await self._take(found, sight)
+        if not self._is_moving:
+            await self._twins.look(jobs, sight)
 
     @property
     def _is_moving(self) -> bool:
@@ -161,9 +168,13 @@ class Pilot:
         decision = self._waiting(name)
         if self._is_moving:
             raise TowpathError(ErrorCode.BUSY, "jobs move for another decision", field="decision", value=name)
-        begun = {"state": DecisionState.MOVING, "rule": "", "due": now()}
+        state = DecisionState.TWIN if decision.is_twin else DecisionState.MOVING
+        begun = {"state": state, "rule": "", "due": now()}
         stored = await self._memory.change(decision.model_copy(update=begun))
-        self._start(stored)
+        if stored.is_twin:
+            self._twins.start(stored)
+        else:
+            self._start(stored)
         return stored
 
     async def refuse(self, name: str) -> Decision:

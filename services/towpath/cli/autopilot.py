@@ -198,7 +198,8 @@ def _because(decision: Decision) -> str:
 
 
 def _moves(decision: Decision) -> str:
-    return ", ".join(f"{move.job}: {move.origin} → {move.target}" for move in decision.moves)
+    sign = "+" if decision.is_twin else "→"
+    return ", ".join(f"{move.job}: {move.origin} {sign} {move.target}" for move in decision.moves)
 
 
 def _print(decision: Decision, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from running.command_line import STEP_S, UP_S
 from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
 from running.promises import promise
+from running.stillness import still
 from running.waiting import eventually
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -51,8 +53,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 @contextlib.asynccontextmanager
-async def running(home: Home) -> AsyncIterator[tuple[MeshState, Bus]]:
-    spec = MeshSpec(sites=[SiteSpec(name=name) for name in SITES], emulate_links=True, autopilot=AUTOPILOT)
+async def running(home: Home, autopilot: AutopilotSpec = AUTOPILOT) -> AsyncIterator[tuple[MeshState, Bus]]:
+    spec = MeshSpec(sites=[SiteSpec(name=name) for name in SITES], emulate_links=True, autopilot=autopilot)
     state = await asyncio.to_thread(up, home, spec)
     await wait_until_up(home, SITES, UP_S, lambda _: None)
     async with open_bus(home) as bus:
@@ -115,3 +117,33 @@ async def test_job_when_its_site_will_lose_its_link_then_leaves_before_and_no_re
     assert decision is not None
     assert [(move.job, move.origin, move.target) for move in decision.moves] == [("rides", "cloud", "jfk")]
     assert "cloud will have no link" in decision.reason
+
+
+async def test_job_when_its_engine_stands_still_then_has_a_twin_until_it_is_well_again(home: Home) -> None:
+    async def is_in(state: DecisionState) -> Decision | None:
+        found = await decided(bus)
+        return found if found is not None and found.state is state else None
+
+    async def flows_at_jfk() -> bool:
+        return [result["site"] for result in await stored(bus, "OUT_rides")][-KEYS:] == ["jfk"] * KEYS
+
+    async with running(home, AUTOPILOT.model_copy(update={"rest_s": 40})) as (state, bus):
+        qos = {"latency_p99_s": 12.0, "replicas": "auto"}
+        described = job("rides", "site/rides", "rides/counted", WINDOW, site="cloud", qos=qos)
+        await bus.request(DeployJob(spec=JobSpec.model_validate(described)), deadline_s=STEP_S)
+        async with flowing(state, "site/rides") as load:
+            await eventually(lambda: stored(bus, "OUT_rides"))
+            with still(home.run, "cloud-engine"):
+                twin = await eventually(partial(is_in, DecisionState.TWIN))
+                await eventually(flows_at_jfk)
+            done = await eventually(partial(is_in, DecisionState.DONE))
+            moment = load.sent + 10 * PER_SECOND
+            await eventually(lambda: load.sent > moment)
+        results = await stored(bus, "OUT_rides")
+        assert await site_of(bus, "rides") == "cloud"
+
+    assert done.outcome is not None
+    assert (done.decision, done.outcome.stays) == (twin.decision, "cloud")
+    assert "they may take 12.0 s" in twin.reason
+    assert set(windows(results).values()) == {1}
+    assert {result["values"]["events"] for result in results} == {PER_SECOND // KEYS}

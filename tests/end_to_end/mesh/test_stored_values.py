@@ -17,6 +17,7 @@ import pytest
 from running.command_line import UP_S
 from running.mesh import Mesh
 from running.promises import promise
+from running.stillness import still
 from running.waiting import eventually
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -73,20 +74,6 @@ def pids(home: Home, *parts: str) -> list[int]:
     return [record.pid for record in records if record is not None]
 
 
-@contextlib.contextmanager
-def silent(home: Home) -> Iterator[None]:
-    """Hold all processes of the site `jfk` up inside the block."""
-    held = pids(home, *PARTS)
-    assert len(held) == len(PARTS)
-    for pid in held:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in held:
-            os.kill(pid, signal.SIGCONT)
-
-
 @promise("stored values")
 async def test_values_when_their_site_fails_again_then_come_from_its_copy_and_are_the_same(
     home: Home,
@@ -104,13 +91,13 @@ async def test_values_when_their_site_fails_again_then_come_from_its_copy_and_ar
         os.kill(*pids(home, "storage"), signal.SIGKILL)
         await eventually(answered)
 
-        with silent(home):
+        with still(home.run, *(f"jfk-{part}" for part in PARTS)):
             without = await asked(bus)
             # Until the collector has noted the failure.
             await eventually(lambda: failures(home) == 1)
         await eventually(lambda: copied(home) == len(TIMES))
 
-        with silent(home):
+        with still(home.run, *(f"jfk-{part}" for part in PARTS)):
 
             async def from_the_copy() -> bool:
                 found = await asked(bus)

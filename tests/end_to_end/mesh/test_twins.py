@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-from collections.abc import Iterator
-
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
 from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
 from running.promises import promise
+from running.stillness import still
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
@@ -27,7 +23,6 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.job import JobSpec
-from towpath.processes.record import find
 from towpath.streams.pages import last_serial
 
 pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("exactly once")]
@@ -35,18 +30,6 @@ pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("exactly once")]
 NAME, TOPIC, STREAM = "with-twin", "site/with-twin", "OUT_with-twin"
 SOME = 4 * KEYS
 """Results of some windows."""
-
-
-@contextlib.contextmanager
-def still(mesh: WholeMesh, process: str) -> Iterator[None]:
-    """Hold a process of the mesh up inside the block."""
-    record = find(mesh.at.run, process)
-    assert record is not None
-    os.kill(record.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(record.pid, signal.SIGCONT)
 
 
 async def more_results(bus: Bus) -> None:
@@ -81,9 +64,9 @@ async def test_job_when_it_has_a_twin_and_either_stands_still_then_results_flow_
         async with flowing(shared_mesh.state, TOPIC):
             await more_results(bus)
             first = await twin_of(bus)
-            with still(shared_mesh, "jfk-engine"):
+            with still(shared_mesh.at.run, "jfk-engine"):
                 await more_results(bus)
-            with still(shared_mesh, "cloud-engine"):
+            with still(shared_mesh.at.run, "cloud-engine"):
                 await more_results(bus)
             await more_results(bus)
 
@@ -92,7 +75,7 @@ async def test_job_when_it_has_a_twin_and_either_stands_still_then_results_flow_
             await more_results(bus)
 
             second = await twin_of(bus)
-            with still(shared_mesh, "jfk-engine"):
+            with still(shared_mesh.at.run, "jfk-engine"):
                 await more_results(bus)
             ended = await bus.request(FinishMigration(operation=second), deadline_s=STEP_S)
             assert (ended.state, await site_of(bus)) == (OperationState.COMPLETED, "cloud")

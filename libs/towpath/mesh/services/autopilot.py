@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from towpath.contracts.autopilot import AUTOPILOT_EVENTS, AutopilotMode
-from towpath.contracts.commands import ListJobs, ListOperations, ListSites, MigrateJob, ShowOperation
-from towpath.contracts.events import SiteChanged
+from towpath.contracts.commands import (
+    AbortMigration,
+    FinishMigration,
+    ListJobs,
+    ListOperations,
+    ListSites,
+    MigrateJob,
+    ShowOperation,
+)
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import QueryMetrics
 from towpath.contracts.pipeline_commands import ListPipelines
@@ -19,6 +26,8 @@ _ASKED = (
     ListOperations,
     ShowOperation,
     MigrateJob,
+    AbortMigration,
+    FinishMigration,
     QueryMetrics,
 )
 
@@ -40,7 +49,7 @@ AUTOPILOT = register(
                 *own_calls(READ),
                 *CONSUMING,
             ],
-            subscribe=[f"{ROOT}.command.autopilot.>", SiteChanged.wildcard()],
+            subscribe=[f"{ROOT}.command.autopilot.>"],
             answers=True,
         ),
         runs=lambda spec: spec.autopilot.mode is not AutopilotMode.OFF,

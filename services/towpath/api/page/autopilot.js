@@ -61,14 +61,14 @@ export class AutopilotPart {
     return newest.slice(0, LISTED).map((one) => {
       const waits = WAITS.has(one.state);
       // A row has buttons or not for as long as it lives.
-      return [`${one.decision} ${waits}`, [dated(one.decided), one.state, movesText(one.moves), becauseText(one), duration(one.staying.late_s),
+      return [`${one.decision} ${waits}`, [dated(one.decided), one.state, movesText(one), becauseText(one), duration(one.staying.late_s),
         duration(one.moving.late_s), duration(one.outcome?.late_s), duration(one.outcome?.downtime_s), waits ? () => this.#answers(one) : ""]];
     });
   }
 
-  #answers({ decision, moves }) {
+  #answers(one) {
     return make("div", { class: "row" }, ["Approve", "Refuse"].map((answer) =>
-      this.#button(answer, movesText(moves), "POST", `/autopilot/decisions/${decision}/${answer.toLowerCase()}`)));
+      this.#button(answer, movesText(one), "POST", `/autopilot/decisions/${one.decision}/${answer.toLowerCase()}`)));
   }
 
   /** Make a button for one request. The feed shows what it changed. */

@@ -54,7 +54,8 @@ export const LACKS = { link: "without a link", down: "down" };
 
 export const windowText = ({ cause, begins, ends, note }) => `${LACKS[cause]} from ${clock(begins)} to ${clock(ends)}${note ? `, ${note}` : ""}`;
 
-export const movesText = (moves) => moves.map(({ job, origin, target }) => `${job}: ${origin} → ${target}`).join(", ");
+export const movesText = ({ moves, is_twin }) => moves.map(({ job, origin, target }) =>
+  `${job}: ${origin} ${is_twin ? "+" : "→"} ${target}`).join(", ");
 
 /** Tell why the autopilot decided for something, and what keeps it from doing it. */
 export const becauseText = ({ reason, rule, error }) => `${reason}${rule ? ` (held: ${rule})` : ""}${error ? ` (${error})` : ""}`;
@@ -79,7 +80,7 @@ export function sentence(subject, body) {
   if (kind === "link") return `link of ${body.site}: ${body.conditions?.cut ? "cut" : "changed"}`;
   if (kind === "pipeline") return `pipeline ${body.pipeline}: ${what}${body.state ? ` ${body.state}` : ""}`;
   if (kind === "plan") return `plan ${body.plan}, version ${body.version}: ${body.state}, wave ${body.wave} of ${body.waves}`;
-  if (kind === "decision") return `autopilot: ${movesText(body.now.moves)}: ${body.now.state}: ${becauseText(body.now)}`;
+  if (kind === "decision") return `autopilot: ${movesText(body.now)}: ${body.now.state}: ${becauseText(body.now)}`;
   if (kind === "window") return `site ${body.now.site} ${body.withdrawn ? "as usual, not" : "will be"} ${windowText(body.now)}`;
   if (kind === "command") return `refused: ${body.request}: ${body.error?.message ?? ""}`;
   return `${kind} ${id} ${what}`;

@@ -8,7 +8,7 @@ from towpath.composition.adjustments import complete, state_is_lost, stationary
 from towpath.composition.difference import with_path_of
 from towpath.composition.job_changes import is_live, is_state_compatible
 from towpath.composition.schemas import check_readers
-from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
+from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.artefacts import brought_code
@@ -19,6 +19,7 @@ from towpath.coordinator.registry.uplinks import UplinkStore
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
 from towpath.operators.kind import keeps_state
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
+from towpath.protocols.table import strategies
 
 
 class Nothing(Exception):
@@ -31,6 +32,7 @@ async def plan_deploy(
     """Plan a deploy. Raises `Nothing` when this job runs already, `TowpathError` when it is refused."""
     upcoming = upcoming or Upcoming()
     spec = complete(command.spec)
+    check_replicas(spec)
     jobs = await situation.registry.jobs()
     artefact = upcoming.artefacts.get(spec.name) or await situation.artefacts.stored(spec)
     await _check_name(spec, artefact, jobs, situation, upcoming.pipeline)
@@ -53,6 +55,21 @@ async def plan_deploy(
         output_existed=upcoming.pipeline is not None
         or (former is not None and former.output == after.output),
     )
+
+
+def check_replicas(spec: JobSpec) -> None:
+    """Raise `TowpathError` (not allowed) when a job asks for a second run that it cannot have."""
+    if spec.qos is None or spec.qos.replicas != "auto":
+        return
+    why = strategies()[StrategyName.TWIN].obstacle(spec)
+    if why is not None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{spec.name} cannot have a second run: {why}",
+            field="qos.replicas",
+            value="auto",
+            allowed="none",
+        )
 
 
 async def _check_name(
@@ -104,6 +121,7 @@ async def plan_update(
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = stationary(command.spec, before.spec, before.site)
+    check_replicas(spec)
     artefact = await _code(spec, before, command, situation, upcoming)
     if artefact is not None and artefact == before.artefact:
         spec = with_path_of(spec, before.spec)
