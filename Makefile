@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-placement bench-plan bench-queries bench-uplink drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -68,6 +68,9 @@ bench-edge: setup ## Measure an edge node alone at up to 14,000 reports/s, besid
 
 bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of faults on the link (SCALE="--backlog … --minutes …").
 	@$(PYTHON) tests/bench/uplink.py $(SCALE)
+
+bench-broadcast: setup ## Send one message to 1,000 devices at 50 sites, once for each site and once for each device (SCALE="--sites …").
+	@$(PYTHON) tests/bench/bench_broadcast.py $(SCALE)
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans --only plan-clusters $(SCALE)

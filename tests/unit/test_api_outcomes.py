@@ -254,6 +254,7 @@ def body_for(route: Route) -> dict[str, Any]:
         "runQueries": EXAMPLE_QUERIES,
         "announceWindow": {name: value for name, value in AnnounceWindow.example.items() if name != "id"},
         "applyPlan": {name: ApplyPlan.example[name] for name in ("plan", "catalogue")},
+        "sendBroadcast": {"topic": "lamps/all", "payload": "off"},
         "updatePlan": {name: UpdatePlan.example[name] for name in ("operation", "arguments")},
     }
     return {"json": bodies[route.name]} if route.name in bodies else {}

@@ -51,7 +51,13 @@ CONTROL_SUBJECTS = "$EDC.>"
 CONTROL_STORE_SUBJECTS = f"{MQTT_STORE}{CONTROL_SUBJECTS}"
 """Subjects under which `MQTT_STREAM` holds requests and answers for the sessions of gateways."""
 
-UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>", "uplink.>", "uplink-notice.>")
+BROADCAST_PREFIX = "broadcast/"
+"""MQTT topics under this prefix belong to broadcasts. Devices subscribe to them and may not publish there."""
+
+BROADCAST_SUBJECTS = "broadcasting.>"
+"""Subjects of the site's stream of broadcasts. Not public: the stream makes them public."""
+
+UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>", "uplink.>", "uplink-notice.>", BROADCAST_SUBJECTS)
 """Subjects of results on their way to a stream. Only a stream makes them public."""
 
 MQTT_DELIVERY = "towpath.mqtt."
@@ -106,6 +112,16 @@ def shadow_subject(subject: str) -> str:
     return f"shadow.{subject}"
 
 
+def broadcast_subject(topic: str, broadcast: str) -> str:
+    """Where an agent publishes a broadcast. A subject of its own: its stream takes one message of each."""
+    return f"broadcasting.{subject_of(topic)}.{broadcast}"
+
+
+def broadcast_topic(subject: str) -> str:
+    """The MQTT topic on which devices receive the broadcast of that subject: `broadcast/<topic>/<id>`."""
+    return BROADCAST_PREFIX + topic_of(subject.partition(".")[2])
+
+
 def uplink_prefix(to: str, site: str, name: str) -> str:
     """Where an uplink of `site` publishes at `to`. The public subject of the event follows."""
     return f"uplink.{to}.{site}.{name}."
@@ -156,6 +172,9 @@ ARRIVED_STREAM = "ARRIVED"
 
 MQTT_STREAM = "$MQTT_msgs"
 """The stream from which nats-server serves MQTT sessions. Here it has results only."""
+
+BROADCAST_STREAM = "BROADCASTS"
+"""The stream of a site that keeps broadcasts until they expire, and publishes each once to the broker."""
 
 OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
@@ -251,6 +270,12 @@ UPLINK_GONE_HEADER = "Towpath-Uplink-Gone"
 
 MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 """Tells nats-server's MQTT side that the message was published with QoS 1."""
+
+TIME_TO_LIVE_HEADER = "Nats-TTL"
+"""Seconds after which a stream forgets the message."""
+
+ONLY_ONE_HEADER = {"Nats-Expected-Last-Subject-Sequence": "0"}
+"""A stream refuses the message if it keeps one of that subject."""
 
 REPUBLISHED_FROM = "Nats-Stream"
 """The stream that a message comes from which a stream has republished."""

@@ -67,6 +67,7 @@ UNKNOWN = {
     "decision": ErrorCode.UNKNOWN_DECISION,
     "window": ErrorCode.UNKNOWN_WINDOW,
     "command": ErrorCode.UNKNOWN_COMMAND,
+    "broadcast": ErrorCode.UNKNOWN_COMMAND,
 }
 """Kind of thing → code of the error that there is none of this name; all others are invalid."""
 

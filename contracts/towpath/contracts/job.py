@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
+from towpath.contracts.data_plane import BROADCAST_PREFIX, DEVICE_PREFIX, rejected_topic
 from towpath.contracts.event_formats import EventFormat
 from towpath.contracts.message import MAX_TOPIC, Identifier, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import FieldName, Operator, StepModel
@@ -105,6 +105,8 @@ class Output(Model):
     def _not_a_device_topic(cls, topic: str | None) -> str | None:
         if topic is not None and topic.startswith(DEVICE_PREFIX):
             raise ValueError(f"topics under {DEVICE_PREFIX} belong to devices")
+        if topic is not None and topic.startswith(BROADCAST_PREFIX):
+            raise ValueError(f"topics under {BROADCAST_PREFIX} belong to broadcasts")
         return topic
 
     @model_validator(mode="after")

@@ -251,6 +251,8 @@ class Route:
     """Answered without a token."""
     streams: bool = False
     """Answered with server-sent events."""
+    keyed: bool = False
+    """It takes an `Idempotency-Key`, as those that change something and can be followed do."""
 
     @property
     def changing(self) -> bool:

@@ -53,6 +53,7 @@ from towpath.contracts.rest import (
     fields_of,
 )
 from towpath.contracts.rest_autopilot_routes import AUTOPILOT
+from towpath.contracts.rest_broadcast_routes import BROADCASTS
 from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.rest_query_routes import QUERIES
@@ -310,6 +311,7 @@ ROUTES: tuple[Route, ...] = (
     *PIPELINES,
     *QUERIES,
     *PLANS,
+    *BROADCASTS,
     *AUTOPILOT,
     *FAULTS,
     *MEASUREMENTS,

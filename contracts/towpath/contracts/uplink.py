@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AwareDatetime, Field, field_validator, model_validator
 
-from towpath.contracts.data_plane import DEVICE_PREFIX
+from towpath.contracts.data_plane import BROADCAST_PREFIX, DEVICE_PREFIX
 from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName, Topic, now
 from towpath.contracts.reply import Done
 
@@ -124,6 +124,8 @@ class UplinkSpec(Model):
             raise ValueError("bytes_per_window needs windows")
         if self.publish is not None and self.publish.startswith(DEVICE_PREFIX):
             raise ValueError(f"publish must not begin with {DEVICE_PREFIX}: such topics belong to devices")
+        if self.publish is not None and self.publish.startswith(BROADCAST_PREFIX):
+            raise ValueError(f"topics under {BROADCAST_PREFIX} belong to broadcasts")
         return self
 
     @property

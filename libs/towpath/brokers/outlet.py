@@ -21,10 +21,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.site_log import connected, request
 from towpath.contracts.data_plane import (
+    BROADCAST_STREAM,
     DEAD_LETTER_STREAM_PREFIX,
     MQTT_DELIVERY,
     OUTPUT_STREAM_PREFIX,
     api_prefix,
+    broadcast_topic,
     topic_of,
 )
 from towpath.mesh.state import SiteAccess
@@ -55,7 +57,7 @@ WAIT_S = 5.0
 _ACK_WAIT_S = 60.0
 """Longer than a batch can take, so that the server does not deliver it again meanwhile."""
 
-_PREFIXES = (OUTPUT_STREAM_PREFIX, DEAD_LETTER_STREAM_PREFIX)
+_PREFIXES = (OUTPUT_STREAM_PREFIX, DEAD_LETTER_STREAM_PREFIX, BROADCAST_STREAM)
 _NOT_FOUND = 404
 _NOTHING_MORE = frozenset({"404", "408"})
 _REFUSED = 0x80
@@ -261,7 +263,8 @@ class _Passage:
         async with asyncio.timeout(PUBLISHED_S):
             for message in batch:
                 await self._ends.room.acquire()
-                answer = self._ends.broker.publish(topic, message.data)
+                to = broadcast_topic(message.subject) if self._stream == BROADCAST_STREAM else topic
+                answer = self._ends.broker.publish(to, message.data)
                 answer.add_done_callback(lambda _: self._ends.room.release())
                 answers.append(answer)
             for answer in answers:

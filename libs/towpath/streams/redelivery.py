@@ -31,6 +31,8 @@ from towpath.contracts.data_plane import (
     REPUBLISHED_FROM,
     REPUBLISHED_SERIAL,
 )
+from towpath.contracts.message import now
+from towpath.streams.broadcasts import time_left
 from towpath.streams.pages import StoredMessage, pages_after
 from towpath.streams.stream_view import StreamView, stream_view, stream_views
 from towpath.streams.streams import SiteStreams
@@ -215,10 +217,18 @@ class Redelivery:
             MESSAGE_ID_HEADER: message.headers.get(MESSAGE_ID_HEADER, ""),
             REPUBLISHED_FROM: output.name,
             REPUBLISHED_SERIAL: str(message.serial),
+            **time_left(message.headers, now()),
         }
         jetstream = self._streams.jetstream
-        answer = await jetstream.publish(output.republishes_to, message.body, headers=headers)
+        answer = await jetstream.publish(_destination(output, message), message.body, headers=headers)
         return not answer.duplicate
+
+
+def _destination(output: StreamView, message: StoredMessage) -> str:
+    """Return the subject to which an output republishes a message. That of a broadcast ends as its own."""
+    if not output.republishes_to.endswith(">"):
+        return output.republishes_to
+    return output.republishes_to.removesuffix(">") + message.subject.partition(".")[2]
 
 
 def _subject(output: StreamView) -> str:

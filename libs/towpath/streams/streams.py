@@ -106,6 +106,7 @@ class SiteStreams:
             max_bytes=self._shares.get(data_plane.MQTT_STREAM, self.retention.max_bytes),
             max_age=self.retention.max_age_s,
             allow_direct=True,
+            allow_msg_ttl=True,
             subject_transform=SubjectTransform(src=results, dest=f"{data_plane.MQTT_STORE}>"),
         )
         try:
@@ -118,9 +119,11 @@ class SiteStreams:
             found = replace(found, subjects=wanted.subjects)
         if found.subjects == wanted.subjects:
             bounds = {"max_bytes": wanted.max_bytes, "max_age": wanted.max_age}
-            await self.change(data_plane.MQTT_STREAM, allow_direct=True, **bounds)
+            await self.change(data_plane.MQTT_STREAM, allow_direct=True, allow_msg_ttl=True, **bounds)
             return
-        changed = replace(found, subject_transform=wanted.subject_transform, allow_direct=True)
+        changed = replace(
+            found, subject_transform=wanted.subject_transform, allow_direct=True, allow_msg_ttl=True
+        )
         await self.jetstream.update_stream(replace(changed, subjects=[f"{data_plane.MQTT_STORE}>", results]))
         async for config in self._all():
             there = config.republish

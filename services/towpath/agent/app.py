@@ -19,6 +19,7 @@ from towpath.agent import mirror_watch, sessions
 from towpath.agent.adjustments import Adjustments
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
+from towpath.agent.broadcasts import Broadcasts
 from towpath.agent.containment import Containment
 from towpath.agent.devices import SiteDevices
 from towpath.agent.engine_client import EngineClient
@@ -39,6 +40,7 @@ from towpath.agent.uplinks import Uplinks
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
+from towpath.contracts.broadcast import DeliverBroadcast
 from towpath.contracts.data_plane import METRICS_SUBJECT, api_prefix
 from towpath.contracts.local_commands import AdjustJob
 from towpath.contracts.message import HUB_SCOPE, Command, Model
@@ -130,6 +132,8 @@ async def run(settings: AgentSettings) -> None:
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
             adjust = looked_at(Adjustments(settings.site, jobs).adjust)
             await bus.serve(AdjustJob, adjust, site=settings.site)
+            deliver = looked_at(Broadcasts(streams).deliver)
+            await bus.serve(DeliverBroadcast, deliver, site=settings.site)
             devices = SiteDevices(settings.access, bus.publish)
             await devices.serve(bus)
             storage = Storage(jobs, settings.home.nats(settings.site), bus.publish)

@@ -62,6 +62,13 @@ COMMANDS.add_as(
 COMMANDS.add_as(EDGE, "gateway", "towpath.cli.gateways:app", "Run gateways, simulate many, and command them.")
 
 COMMANDS.add(
+    EDGE,
+    "towpath.cli.broadcasts",
+    broadcast="Send one message to the devices of all sites, or of some, once over each site's link.",
+    broadcasts="List broadcasts, newest first, or show one with its state at each site.",
+)
+
+COMMANDS.add(
     DATA,
     "towpath.cli.checking",
     check="Compare results with the expected ones: lost, duplicated, unseen, wrong, late, out of order?",

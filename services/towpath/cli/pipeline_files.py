@@ -63,6 +63,14 @@ def text_of(path: Path) -> str:
         raise _unreadable(path, "not UTF-8") from error
 
 
+def bytes_of(path: Path) -> bytes:
+    """Return the content of a file that need not be text. Raises `TowpathError` (invalid)."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error.strerror or "not readable") from error
+
+
 def _unreadable(path: Path, why: str) -> TowpathError:
     return TowpathError(
         ErrorCode.INVALID, f"{path}: {why}", field="file", value=str(path), allowed="a readable file"

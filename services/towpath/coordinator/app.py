@@ -18,6 +18,7 @@ from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator import without_faults
 from towpath.coordinator.artefacts import Artefacts
+from towpath.coordinator.broadcasts import BroadcastCommands
 from towpath.coordinator.deployments.commands import PlanCommands
 from towpath.coordinator.deployments.devices import MeshDevices
 from towpath.coordinator.deployments.store import DeploymentStore
@@ -83,6 +84,8 @@ async def _coordinate(
             await PipelineCommands(situation, pipelines, applies).serve(bus)
             uplinks = UplinkCommands(situation)
             await uplinks.serve(bus)
+            broadcasts = BroadcastCommands(situation, announcements.publish)
+            await broadcasts.serve(bus)
             await plans.serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (
@@ -91,6 +94,7 @@ async def _coordinate(
                 artefacts.watch(),
                 devices.watch(),
                 uplinks.watch(),
+                broadcasts.watch(),
             )
             watching = [watches.create_task(work) for work in watched]
             await stop.wait()

@@ -12,7 +12,10 @@ from nats.js.errors import NotFoundError
 from running.mosquitto import OUTPUT, Site, bridge_process, running_site, subscriber
 from running.promises import promise
 from running.waiting import eventually
-from towpath.contracts.site import BrokerKind, BrokerSpec
+from towpath.contracts.data_plane import broadcast_subject
+from towpath.contracts.site import BrokerKind, BrokerSpec, Retention
+from towpath.streams.broadcasts import ensure_broadcasts, store_broadcast
+from towpath.streams.streams import SiteStreams
 
 RESULTS = [str(number).encode() for number in range(3000)]
 
@@ -95,3 +98,14 @@ async def test_results_when_mosquitto_is_away_then_come_when_it_returns(site: Si
                 if message.payload == RESULTS[29]:
                     break
     assert with_session[-10:] == RESULTS[20:30]
+
+
+async def test_broadcast_when_the_bridge_carries_it_then_comes_on_its_own_topic(site: Site) -> None:
+    streams = SiteStreams(site.agent, "jfk", Retention())
+    async with subscriber(site, "broadcast/lamps/+") as came, site.bridged():
+        await site.works()
+        await ensure_broadcasts(streams)
+        await store_broadcast(streams, broadcast_subject("lamps", "b1"), b"off", 60)
+        await store_broadcast(streams, broadcast_subject("lamps", "b2"), b"on", 60)
+        await eventually(lambda: len(came) >= 2)
+    assert came == [("broadcast/lamps/b1", b"off"), ("broadcast/lamps/b2", b"on")]

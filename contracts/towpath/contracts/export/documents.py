@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from towpath.contracts.autopilot import AUTOPILOT_COMMANDS, AUTOPILOT_EVENTS
+from towpath.contracts.broadcast import BROADCAST_COMMANDS, BROADCAST_EVENTS, SITE_BROADCAST_COMMANDS
 from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
@@ -48,6 +49,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
     *PIPELINE_COMMANDS,
     *UPLINK_COMMANDS,
+    *BROADCAST_COMMANDS,
     *PLAN_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,
@@ -65,12 +67,14 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_METRIC_COMMANDS,
     *SITE_VALUE_COMMANDS,
     *SITE_UPLINK_COMMANDS,
+    *SITE_BROADCAST_COMMANDS,
     *LOCAL_COMMANDS,
 )
 ALL_EVENTS = (
     *EVENTS,
     *PIPELINE_EVENTS,
     *PLAN_EVENTS,
+    *BROADCAST_EVENTS,
     DeviceChanged,
     *LINK_EVENTS,
     *FAULT_EVENTS,

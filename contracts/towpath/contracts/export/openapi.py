@@ -142,14 +142,15 @@ def _headers(route: Route) -> list[dict[str, Any]]:
                 {"type": "integer", "minimum": 0, "maximum": LARGEST_SERIAL},
             )
         ]
+    key = _header(
+        "Idempotency-Key",
+        "Sent again with the same key, the request has the effect of one.",
+        {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
+    )
     if not route.changing:
-        return []
+        return [key] if route.keyed else []
     return [
-        _header(
-            "Idempotency-Key",
-            "Sent again with the same key, the request has the effect of one.",
-            {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
-        ),
+        key,
         _header(
             "Prefer",
             f"`wait=N` answers when all is done, at the latest after N seconds, at most {MAX_WAIT_S} "

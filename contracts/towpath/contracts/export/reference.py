@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from towpath.contracts.autopilot import AUTOPILOT_COMMANDS
+from towpath.contracts.broadcast import BROADCAST_COMMANDS, SITE_BROADCAST_COMMANDS, BroadcastState
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
@@ -100,6 +101,7 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     LateEvents,
     UplinkStart,
     UplinkState,
+    BroadcastState,
 )
 
 
@@ -127,6 +129,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                 "Commands for pipelines", "Served by the coordinator, like those for jobs.", PIPELINE_COMMANDS
             ),
             _messages("Commands for uplinks", "Served by the coordinator.", UPLINK_COMMANDS),
+            _messages("Commands for broadcasts", "Served by the coordinator.", BROADCAST_COMMANDS),
             _messages(
                 "Commands for deployment plans",
                 "Served by the coordinator. Plan and catalogue are described with the specifications.",
@@ -176,6 +179,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *SITE_METRIC_COMMANDS,
                     *SITE_VALUE_COMMANDS,
                     *SITE_UPLINK_COMMANDS,
+                    *SITE_BROADCAST_COMMANDS,
                 ),
             ),
             _specifications(),

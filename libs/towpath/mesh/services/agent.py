@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.contracts.data_plane import METRICS_SUBJECT, MQTT_DELIVERY
+from towpath.contracts.data_plane import BROADCAST_SUBJECTS, METRICS_SUBJECT, MQTT_DELIVERY
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.mesh.names import SERVER_QUESTIONS
@@ -37,6 +37,7 @@ AGENT = register(
                 *results_of(site),
                 f"{MQTT_DELIVERY}>",
                 METRICS_SUBJECT,
+                BROADCAST_SUBJECTS,
                 *own_jetstream(site),
                 *uplinks_from(site),
                 *SERVER_QUESTIONS,

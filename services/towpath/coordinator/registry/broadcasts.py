@@ -1,0 +1,64 @@
+"""Broadcasts in Redis, beside the registry of jobs.
+
+Keys: `towpath:broadcasts` (id → how far it got), `towpath:broadcast-contents` (id → what is sent, while a
+site waits for it).
+"""
+
+from __future__ import annotations
+
+from towpath.contracts.broadcast import BroadcastState, BroadcastView, Content
+from towpath.coordinator.registry.jobs import PREFIX, Registry
+
+BROADCASTS, CONTENTS = f"{PREFIX}broadcasts", f"{PREFIX}broadcast-contents"
+
+KEPT = 200
+"""Broadcasts that are kept when no site waits for them any more, the newest."""
+
+
+class BroadcastStore:
+    """Broadcasts in the registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def all(self) -> dict[str, BroadcastView]:
+        """Return all broadcasts by id, in the order in which they were sent."""
+        found = await self._registry.call("hgetall", BROADCASTS)
+        views = [BroadcastView.model_validate_json(text) for text in found.values()]
+        return {view.broadcast: view for view in sorted(views, key=lambda view: view.sent_at)}
+
+    async def get(self, broadcast: str) -> BroadcastView | None:
+        """Return one broadcast; None if there is none of this id."""
+        text = await self._registry.call("hget", BROADCASTS, broadcast)
+        return None if text is None else BroadcastView.model_validate_json(text)
+
+    async def contents(self) -> dict[str, Content]:
+        """Return what is sent, of all broadcasts for which a site waits.
+
+        Content without a broadcast is deleted: its coordinator was killed before it accepted the broadcast,
+        or after the last site had it.
+        """
+        found: dict[str, str] = await self._registry.call("hgetall", CONTENTS)
+        waiting = {name for name, view in (await self.all()).items() if view.count(BroadcastState.WAITING)}
+        for name in found.keys() - waiting:
+            await self._registry.call("hdel", CONTENTS, name)
+        return {name: Content.model_validate_json(found[name]) for name in found.keys() & waiting}
+
+    async def add(self, view: BroadcastView, content: Content) -> None:
+        """Accept a broadcast. The second write decides: until then there is none."""
+        await self._registry.call("hset", CONTENTS, view.broadcast, content.model_dump_json())
+        await self._registry.call("hset", BROADCASTS, view.broadcast, view.model_dump_json())
+
+    async def save(self, view: BroadcastView) -> None:
+        """Keep how far a broadcast got. Forget its content when no site waits any more."""
+        await self._registry.call("hset", BROADCASTS, view.broadcast, view.model_dump_json())
+        if not view.count(BroadcastState.WAITING):
+            await self._registry.call("hdel", CONTENTS, view.broadcast)
+            await self._forget_old()
+
+    async def _forget_old(self) -> None:
+        if await self._registry.call("hlen", BROADCASTS) <= KEPT:
+            return
+        over = [name for name, view in (await self.all()).items() if not view.count(BroadcastState.WAITING)]
+        for name in over[:-KEPT]:
+            await self._registry.call("hdel", BROADCASTS, name)
