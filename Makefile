@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -70,7 +70,7 @@ bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of 
 	@$(PYTHON) tests/bench/uplink.py $(SCALE)
 
 bench-broadcast: setup ## Send one message to 1,000 devices at 50 sites, once for each site and once for each device (SCALE="--sites …").
-	@$(PYTHON) tests/bench/bench_broadcast.py $(SCALE)
+	@$(PYTHON) tests/bench/broadcast.py $(SCALE)
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans --only plan-clusters $(SCALE)
@@ -80,6 +80,9 @@ bench-placement: setup ## Simulate data placement and job placement beside what 
 
 bench-autopilot: setup ## Simulate a year of three airports with the autopilot, and without, in ten minutes (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only autopilot $(SCALE)
+
+bench-twins: setup ## Stop an engine now and then, and measure results with a twin and without (SCALE=--quick or --full).
+	@$(PYTHON) tests/bench/run.py --only twins $(SCALE)
 
 bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)

@@ -43,6 +43,7 @@ import plans
 import queries
 import state
 import stored_values
+import twins
 import updown
 import windowed
 from benchmark import Benchmark, Scale
@@ -62,6 +63,7 @@ BENCHMARKS = {
         observation,
         job_placement,
         autopilot,
+        twins,
         stored_values,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )

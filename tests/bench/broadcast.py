@@ -1,7 +1,7 @@
 """One message to many devices at many sites: by a tree over the sites, and naively, one for each device.
 
-    python tests/bench/bench_broadcast.py                             50 sites, 1,000 devices, about 3 minutes
-    python tests/bench/bench_broadcast.py --sites 5 --devices 50      a quick look
+    python tests/bench/broadcast.py                             50 sites, 1,000 devices, about 3 minutes
+    python tests/bench/broadcast.py --sites 5 --devices 50      a quick look
 
 One hub, a nats-server for each site as its leaf, and subscribers with QoS 1 at the sites' MQTT listeners. No
 engine, no coordinator: what is measured is the way from the hub to the devices. Both ways send the command
