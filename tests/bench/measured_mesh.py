@@ -37,6 +37,7 @@ from towpath.contracts.data_plane import IN_STREAM, api_prefix, output_stream
 from towpath.contracts.job import Input, JobSpec, JobStatus, Output
 from towpath.contracts.operators import Operator
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
+from towpath.contracts.storage import StorageSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
@@ -216,12 +217,18 @@ async def mesh_of(
     say: Callable[[str], None],
     *,
     emulate_links: bool = False,
+    storage: StorageSpec | None = None,
 ) -> AsyncIterator[MeasuredMesh]:
     """Bring a mesh up, with fault rules allowed, as when figures were first measured.
 
     The caller who made the home brings it down. Raises `TowpathError`.
     """
-    spec = MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
+    spec = MeshSpec(
+        sites=sites,
+        emulate_links=emulate_links,
+        faults=FaultSettings(enabled=True),
+        storage=storage or StorageSpec(),
+    )
     state = await asyncio.to_thread(lifecycle.up, home, spec)
     await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)
     say(f"up: {', '.join(site.name for site in sites)}")

@@ -1,4 +1,4 @@
-"""Stored values: what it costs to take them in, and how soon they answer. One store, without a mesh.
+"""Stored values: what it costs to take them in, and how soon they answer: one store, then three sites.
 
     .venv/bin/python tests/bench/stored_values.py [--quick]
 
@@ -22,6 +22,7 @@ from typing import Any
 from benchmark import Benchmark, Say, Scale
 from figures import Case, Measured, Target, Value, rounded
 from measured_mesh import MeasuredMesh
+from values_over_sites import cases_over_sites
 
 from towpath.contracts.storage import StorageSpec, ValueSelection, Wanted
 from towpath.stored_values.event_values import values_of_metrics
@@ -67,6 +68,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
             say("ask")
             measured.cases += _asked(store, now, QUESTIONS if scale is not Scale.QUICK else 5)
         measured.cases.append(_kept(path, len(day) + rounds * ENTITIES * METRICS))
+    measured.cases += await cases_over_sites(say, QUESTIONS if scale is Scale.QUICK else 10 * QUESTIONS)
 
 
 def _taken(store: ValueStore, rounds: int, now: float) -> Case:
