@@ -1,4 +1,4 @@
-"""Run a service beside the hub as a process: options, log, signals, exit status, connection."""
+"""Run a service of the hub, or of a site, as a process: options, log, signals, exit status, connection."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
@@ -34,17 +34,42 @@ def run_service(
 
     2 when the settings of the mesh in that directory cannot be read, or do not ask for this service.
     """
+    home = _options(module, description).parse_args().home
+    start_logging(HUB_SCOPE)
+    return _run(lambda: settings_of(home), lambda settings: _until_signalled(settings, run))
+
+
+def run_site_service(
+    module: str,
+    description: str | None,
+    settings_of: Callable[[Path, str], Settings],
+    run: Callable[[Settings], Coroutine[Any, Any, None]],
+) -> int:
+    """Run `python -m <module> --home <directory> --site <site>`; return its exit status, see `run_service`.
+
+    It heeds signals itself.
+    """
+    parser = _options(module, description)
+    parser.add_argument("--site", required=True, help="name of the site")
+    given = parser.parse_args()
+    start_logging(given.site)
+    return _run(lambda: settings_of(given.home, given.site), run)
+
+
+def _options(module: str, description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=module, description=description)
     parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
-    home: Path = parser.parse_args().home
-    start_logging(HUB_SCOPE)
+    return parser
+
+
+def _run(settings_of: Callable[[], Settings], run: Callable[[Settings], Coroutine[Any, Any, None]]) -> int:
     try:
-        settings = settings_of(home)
+        settings = settings_of()
     except TowpathError as error:
         print(error, file=sys.stderr)
         return 2
     watch()
-    asyncio.run(_until_signalled(settings, run))
+    asyncio.run(run(settings))
     return 0
 
 
