@@ -13,6 +13,7 @@ from towpath.placement.autopilot.rules import Rules
 from towpath.placement.autopilot.situation import Situation
 from towpath.placement.autopilot.violations import predict
 from towpath.placement.jobs.moves import Move
+from towpath.placement.jobs.policies.energy import Energy
 from towpath.placement.jobs.policies.performance import Performance
 from towpath.placement.jobs.view import Job, Link, MeshView, Placement, Site, Source
 
@@ -182,3 +183,27 @@ def test_decision_when_jobs_have_to_leave_then_those_go_that_are_due_before_the_
 
     assert found.verdict is Verdict.MOVE
     assert [move.job for move in found.moves] == leaving
+
+
+def test_decision_when_energy_will_cost_more_at_a_site_then_the_job_leaves_it_if_energy_counts() -> None:
+    priced = Window("train", Cause.PRICE, from_s=0, to_s=600, factor=20.0)
+    sites = tuple(replace(site, idle_w=10.0, active_w=40.0) for site in VIEW.sites)
+    near = ahead(replace(VIEW, sites=sites), priced)
+    goals = dict.fromkeys(ON_TRAIN, 1.0)
+
+    def moves(kilojoule_s: float) -> tuple[Move, ...]:
+        rules = replace(RULES, kilojoule_s=kilojoule_s)
+        return decide(Situation(near, ON_TRAIN, goals, rules), Energy(weight=1.0), now_s=1000).moves
+
+    assert moves(0.0) == ()
+    assert moves(1.0) == TO_CLOUD
+
+
+def test_prediction_when_energy_has_another_price_then_has_both_the_joules_and_their_price() -> None:
+    sites = tuple(replace(site, idle_w=10.0, active_w=10.0) for site in VIEW.sites)
+    priced = Window("train", Cause.PRICE, from_s=0, to_s=300, factor=3.0)
+
+    found = predict(ahead(replace(VIEW, sites=sites), priced), ON_TRAIN, GOALS)
+
+    assert found.joules == pytest.approx(2 * 10 * 600)
+    assert found.priced_joules == pytest.approx(10 * 600 + 10 * 300 + 3 * 10 * 300)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 from test_mesh_view import job
 
 from running.waiting import eventually
@@ -294,3 +295,11 @@ async def test_window_when_it_is_over_or_of_an_unknown_site_then_is_refused() ->
         with pytest.raises(TowpathError) as refused:
             await commands.announce(AnnounceWindow(site=site, begins=past, ends=past + timedelta(minutes=1)))
         assert refused.value.detail.field == field
+
+
+@pytest.mark.parametrize(("cause", "factor"), [("price", 1.0), ("link", 2.0), ("price", -1.0)])
+def test_window_when_its_factor_does_not_suit_its_cause_then_is_refused(cause: str, factor: float) -> None:
+    begins = now()
+    times = {"begins": begins, "ends": begins + timedelta(minutes=1)}
+    with pytest.raises(ValidationError):
+        AnnounceWindow.model_validate({"site": "jfk", "cause": cause, "factor": factor, **times})

@@ -56,20 +56,24 @@ class AutopilotSpec(Model):
 
 
 class WindowCause(StrEnum):
-    """Thing that a site is announced to be without."""
+    """Announced change of a site."""
 
     DOWN = "down"
     """The site does not run, for example for its maintenance."""
     LINK = "link"
     """The site has no link, for example in a tunnel."""
+    PRICE = "price"
+    """Energy has another price there."""
 
 
 class SiteWindow(Model):
-    """A time in which a site will be without something."""
+    """A time in which something is different at a site."""
 
     window: Identifier
     site: SiteName
     cause: WindowCause
+    factor: float = 1.0
+    """Of a price: so many times the usual one."""
     begins: AwareDatetime
     ends: AwareDatetime
     note: str = ""
@@ -215,7 +219,7 @@ class ShowAutopilot(Command[AutopilotStatus]):
 
 
 class AnnounceWindow(Command[SiteWindow]):
-    """Announce that a site will be without something: a timetable's tunnel, or maintenance."""
+    """Announce that a site will be different: a timetable's tunnel, maintenance, another price of energy."""
 
     subject = f"{_AUTOPILOT}.announce-window"
     answer = SiteWindow
@@ -223,6 +227,8 @@ class AnnounceWindow(Command[SiteWindow]):
 
     site: SiteName
     cause: WindowCause = WindowCause.LINK
+    factor: float = Field(default=1.0, ge=0, le=1000)
+    """Of a price: so many times the usual one. It counts as far as `kilojoule_s` says."""
     begins: AwareDatetime
     ends: AwareDatetime
     note: str = Field(default="", max_length=200)
@@ -231,6 +237,8 @@ class AnnounceWindow(Command[SiteWindow]):
     def _lasts(self) -> AnnounceWindow:
         if self.ends <= self.begins:
             raise ValueError("ends must be later than begins")
+        if (self.cause is WindowCause.PRICE) != (self.factor != 1.0):
+            raise ValueError("a price needs a factor other than 1, and nothing else has one")
         return self
 
 

@@ -10,10 +10,11 @@ from towpath.contracts.scenario_load import Seconds
 
 
 class Announcement(Model):
-    """Announce to the autopilot that a site will be without something. The run needs a mesh that has one."""
+    """Announce to the autopilot that a site will be different. The run needs a mesh that has one."""
 
     site: SiteName
     cause: WindowCause = WindowCause.LINK
+    factor: float = Field(default=1.0, ge=0, le=1000)
     in_s: Seconds = 0.0
     """So long from the step on."""
     lasts_s: Seconds = Field(gt=0)

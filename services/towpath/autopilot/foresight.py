@@ -112,7 +112,7 @@ class Foresight:
     def _announced(self, now_s: float) -> Iterator[Window]:
         for each in self._memory.windows():
             begins, ends = each.begins.timestamp(), each.ends.timestamp()
-            yield Window(each.site, Cause(each.cause.value), begins - now_s, ends - now_s)
+            yield Window(each.site, Cause(each.cause.value), begins - now_s, ends - now_s, each.factor)
 
     def _batteries(self, charges: Mapping[str, Points], now_s: float) -> Iterator[Window]:
         for site, history in charges.items():

@@ -24,6 +24,7 @@ _CAUSES = {
     Cause.DOWN: "{site} will be down {time}",
     Cause.LINK: "{site} will have no link {time}",
     Cause.BATTERY: "the battery of {site} will be empty {time}",
+    Cause.PRICE: "energy at {site} costs {factor:g} times as much {time}",
 }
 
 
@@ -32,7 +33,7 @@ def reason_of(decision: Decision, sight: Sight) -> str:
     origins = [move.origin for move in decision.moves]
     said = dict.fromkeys(said for site in dict.fromkeys(origins) for said in _of_site(site, sight))
     late = decision.staying is not None and decision.staying.total_late_s > 0
-    if not late:
+    if not late and not said:
         return "less energy or fewer bytes over links"
     return "; ".join(said) or "results come too late over the links there are"
 
@@ -41,7 +42,8 @@ def _of_site(site: str, sight: Sight) -> Iterator[str]:
     ahead = sight.situation.ahead
     for window in sight.windows:
         if window.site == site and window.from_s < ahead.seconds:
-            yield _CAUSES[window.cause].format(site=site, time=_time(window, ahead.seconds))
+            time = _time(window, ahead.seconds)
+            yield _CAUSES[window.cause].format(site=site, time=time, factor=window.factor)
     stability = sight.picture.view.site[site].stability
     if stability <= 1 - UNSTABLE_FROM:
         yield f"{site} failed lately: it is expected to be up {100 * stability:.0f} % of the time"

@@ -22,6 +22,7 @@ from towpath.contracts.autopilot import (
     Decision,
     RefuseDecision,
     ShowAutopilot,
+    SiteWindow,
     WindowCause,
     WithdrawWindow,
 )
@@ -67,10 +68,10 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     looked = clock(found.looked) or "never"
     print(f"{found.mode}: {found.policy}, results within {found.latency_s:g} s; last look {looked}")
     rows = [
-        (each.window, each.site, each.cause, clock(each.begins), clock(each.ends), each.note)
+        (each.window, each.site, _change(each), clock(each.begins), clock(each.ends), each.note)
         for each in found.windows
     ]
-    columns = ("window", "site", "is without", "begins", "ends", "note")
+    columns = ("window", "site", "change", "begins", "ends", "note")
     print_table(columns, rows, nothing="no windows are announced")
     _tell_trouble(found)
 
@@ -80,8 +81,12 @@ def announce(
     context: typer.Context,
     site: Annotated[str, typer.Argument(metavar="SITE", help="Name of the site.")],
     cause: Annotated[
-        WindowCause, typer.Option(help="link: it has no link, as in a tunnel; down: it does not run.")
+        WindowCause,
+        typer.Option(
+            help="link: it has no link, as in a tunnel; down: it does not run; price: energy has another one."
+        ),
     ] = WindowCause.LINK,
+    factor: Annotated[float, typer.Option(min=0, help="Of a price: so many times the usual one.")] = 1.0,
     begins: Annotated[str | None, typer.Option(metavar="WHEN", help="ISO 8601; default: now.")] = None,
     begins_in: Annotated[str | None, typer.Option("--in", metavar="TIME", help="So long from now.")] = None,
     ends: Annotated[str | None, typer.Option(metavar="WHEN", help="ISO 8601.")] = None,
@@ -89,21 +94,21 @@ def announce(
     note: Annotated[str, typer.Option(help="For people.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Announce that a site will have no link, or not run: jobs leave before.
+    """Announce that a site will have no link, not run, or pay another price for energy.
 
     Example: `towpath autopilot announce train --in 10m --lasts 2m --note tunnel`
     """
     first = _begin(begins, begins_in)
     try:
         command = AnnounceWindow(
-            site=site, cause=cause, begins=first, ends=_end(first, ends, lasts), note=note
+            site=site, cause=cause, factor=factor, begins=first, ends=_end(first, ends, lasts), note=note
         )
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
     found = asyncio.run(_asked(home_of(context), command))
     if as_json:
         return print_json(found)
-    print(f"window {found.window}: {site} {cause} from {clock(found.begins)} to {clock(found.ends)}")
+    print(f"window {found.window}: {site} {_change(found)} from {clock(found.begins)} to {clock(found.ends)}")
 
 
 @app.command()
@@ -136,6 +141,10 @@ def refuse(context: typer.Context, decision: DecisionName, as_json: AsJson = Fal
     Example: `towpath autopilot refuse 5f0c9a7be210`
     """
     _print(asyncio.run(_asked(home_of(context), RefuseDecision(decision=decision))), as_json=as_json)
+
+
+def _change(window: SiteWindow) -> str:
+    return f"{window.cause} × {window.factor:g}" if window.cause is WindowCause.PRICE else window.cause
 
 
 async def _asked(home: Home, command: Command[AnswerT]) -> AnswerT:

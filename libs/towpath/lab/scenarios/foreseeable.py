@@ -21,6 +21,7 @@ async def announce(stage: Stage, said: Announcement) -> None:
     window = AnnounceWindow(
         site=said.site,
         cause=said.cause,
+        factor=said.factor,
         begins=begins,
         ends=begins + timedelta(seconds=said.lasts_s),
         note=said.note,

@@ -124,8 +124,17 @@ def _linked(view: MeshView) -> set[str]:
 
 
 def _within(view: MeshView, rules: Rules) -> MeshView:
-    """Return the view with only the share of cores that jobs may use."""
-    return replace(view, sites=tuple(replace(site, cores=site.cores * rules.headroom) for site in view.sites))
+    """Return the view with the share of cores that jobs may use, and power at the price of its energy."""
+    sites = (
+        replace(
+            site,
+            cores=site.cores * rules.headroom,
+            idle_w=site.idle_w * site.energy_price,
+            active_w=site.active_w * site.energy_price,
+        )
+        for site in view.sites
+    )
+    return replace(view, sites=tuple(sites))
 
 
 def _pinned(view: MeshView, current: Placement, free: Collection[str], left_out: Collection[str]) -> MeshView:

@@ -170,7 +170,7 @@ def _fewer(decision: Decision) -> Iterator[dict[str, str]]:
 
 def _saved(staying: Prediction, moving: Prediction, rules: Rules) -> float:
     late_s = staying.total_late_s - moving.total_late_s
-    energy_s = rules.kilojoule_s * (staying.joules - moving.joules) / 1e3
+    energy_s = rules.kilojoule_s * (staying.priced_joules - moving.priced_joules) / 1e3
     bytes_s = rules.gigabyte_s * (staying.link_bytes - moving.link_bytes) / 1e9
     return late_s + energy_s + bytes_s
 

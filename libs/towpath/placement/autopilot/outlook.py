@@ -11,7 +11,7 @@ from towpath.placement.jobs.view import Link, MeshView, Site
 
 
 class Cause(StrEnum):
-    """Reason why a site will serve its jobs badly."""
+    """Reason why a site will serve its jobs worse, or at another price."""
 
     DOWN = "down"
     """It is announced that the site does not run: maintenance."""
@@ -19,16 +19,24 @@ class Cause(StrEnum):
     """It is announced that its links are gone: a tunnel."""
     BATTERY = "battery"
     """Its battery will be empty."""
+    PRICE = "price"
+    """It is announced that energy has another price."""
+
+
+DEADLY = frozenset({Cause.DOWN, Cause.BATTERY})
+"""Causes with which a site does not run."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Seconds from now in which a site is without something."""
+    """Seconds from now in which a site is different."""
 
     site: str
     cause: Cause
     from_s: float
     to_s: float
+    factor: float = 1.0
+    """Of a price: so many times the usual one."""
 
     def covers(self, at_s: float) -> bool:
         """True if it has begun and not ended at a time."""
@@ -87,8 +95,9 @@ def _at(
 ) -> MeshView:
     """Return the view as it will be."""
     present = [window for window in windows if window.covers(at_s)]
-    dead = {window.site for window in present if window.cause is not Cause.LINK}
-    alone = {window.site for window in present}
+    dead = {window.site for window in present if window.cause in DEADLY}
+    alone = {window.site for window in present if window.cause is not Cause.PRICE}
+    prices = {window.site: window.factor for window in present if window.cause is Cause.PRICE}
     number = int(at_s / step_s + 1e-9)
     sources = (
         replace(source, events_per_s=course[min(number, len(course) - 1)])
@@ -98,7 +107,9 @@ def _at(
     )
     return replace(
         view,
-        sites=tuple(_dead(site) if site.name in dead else site for site in view.sites),
+        sites=tuple(
+            _dead(site) if site.name in dead else _priced(site, prices.get(site.name)) for site in view.sites
+        ),
         links=tuple(link for link in view.links if not _touches(link, alone)),
         sources=tuple(sources),
     )
@@ -106,6 +117,10 @@ def _at(
 
 def _dead(site: Site) -> Site:
     return replace(site, cores=0.0, idle_w=0.0, active_w=0.0)
+
+
+def _priced(site: Site, factor: float | None) -> Site:
+    return site if factor is None else replace(site, energy_price=factor)
 
 
 def _touches(link: Link, sites: set[str]) -> bool:

@@ -37,6 +37,8 @@ class Prediction:
     """Job → seconds from now until it breaks its goal. Infinite if it does not, but for failures."""
     joules: float
     """Energy of all sites."""
+    priced_joules: float
+    """The same, with the price of energy at each site, in times of the usual one."""
     link_bytes: float
     """Bytes over all links."""
 
@@ -53,10 +55,11 @@ def predict(outlook: Outlook, placement: Placement, goals: Mapping[str, float]) 
     for job, core_s in outlook.waiting.items():
         work[placement[job]] += core_s
     begin_s = dict.fromkeys(goals, math.inf)
-    at_s, joules, link_bytes = 0.0, 0.0, 0.0
+    at_s, joules, priced_joules, link_bytes = 0.0, 0.0, 0.0, 0.0
     for phase in outlook.phases:
         figures = usage(phase.view, placement)
         joules += figures.power_w * phase.seconds
+        priced_joules += figures.priced_w * phase.seconds
         link_bytes += sum(figures.link_bytes_per_s.values()) * phase.seconds
         ends_s = _ends(phase.seconds, work, phase.view, figures.event_cores)
         waits = _waits(phase.view, figures.event_cores, work, ends_s)
@@ -69,7 +72,7 @@ def predict(outlook: Outlook, placement: Placement, goals: Mapping[str, float]) 
             if breaking.any():
                 begin_s[job] = min(begin_s[job], at_s + step_s * int(breaking.argmax()))
         at_s += phase.seconds
-    return Prediction(late, begin_s, joules, link_bytes)
+    return Prediction(late, begin_s, joules, priced_joules, link_bytes)
 
 
 def _ends(seconds: float, work: Mapping[str, float], view: MeshView, cores: Mapping[str, float]) -> Floats:

@@ -59,6 +59,8 @@ class Usage:
     """Of all sites, and of sending."""
     added_w: float
     """The part of `power_w` above idle."""
+    priced_w: float
+    """`power_w`, with the price of energy at each site."""
     cores: Mapping[str, float]
     """Site → cores that its jobs need, without checks."""
     event_cores: Mapping[str, float]
@@ -111,11 +113,13 @@ def usage(view: MeshView, placement: Placement) -> Usage:
     at = _jobs_at(view, placement)
     sent = link_bytes(view, placement)
     shares = {site.name: _share_checked(view, site, at[site.name]) for site in view.sites}
-    busy = sum(_added_w(view, site, at[site.name], shares[site.name]) for site in view.sites)
-    added_w = busy + view.joules_per_byte * sum(sent.values())
+    busy = {site: _added_w(view, site, at[site.name], shares[site.name]) for site in view.sites}
+    sending_w = view.joules_per_byte * sum(sent.values())
+    added_w = sum(busy.values()) + sending_w
     return Usage(
         power_w=added_w + sum(site.idle_w for site in view.sites),
         added_w=added_w,
+        priced_w=sending_w + sum(site.energy_price * (site.idle_w + added) for site, added in busy.items()),
         cores={site: sum(map(view.cores_of, jobs)) for site, jobs in at.items()},
         event_cores={site: sum(map(view.event_cores_of, jobs)) for site, jobs in at.items()},
         checked_shares=shares,

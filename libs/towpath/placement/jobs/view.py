@@ -31,9 +31,11 @@ class Site:
     """Charge left, from 0 to 1."""
     stability: float = 1.0
     """From 0 to 1, for callers that avoid unstable sites: see `avoiding`."""
+    energy_price: float = 1.0
+    """Price of energy there, in times of the usual one."""
 
     def __post_init__(self) -> None:
-        for what in ("cores", "memory_mb", "idle_w", "active_w"):
+        for what in ("cores", "memory_mb", "idle_w", "active_w", "energy_price"):
             _check(f"site {self.name!r}: {what}", getattr(self, what))
         _check(f"site {self.name!r}: battery_share", self.battery_share, 1)
         _check(f"site {self.name!r}: stability", self.stability, 1)

@@ -49,8 +49,8 @@ const TONES = {
 /** Rate a state: `good`, `warn`, `bad`, or `none`. */
 export const tone = (state) => TONES[state] ?? "none";
 
-/** Describe what a site is without, by the cause of its window. */
-export const LACKS = { link: "without a link", down: "down" };
+/** Describe the change of a site, by the cause of its window. */
+export const LACKS = { link: "without a link", down: "down", price: "with energy at another price" };
 
 export const windowText = ({ cause, begins, ends, note }) => `${LACKS[cause]} from ${clock(begins)} to ${clock(ends)}${note ? `, ${note}` : ""}`;
 
