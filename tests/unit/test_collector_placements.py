@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from test_mesh_view import job
+from test_new_jobs import new
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation
@@ -15,8 +16,9 @@ from towpath.contracts.commands import JobList, ListJobs, ListSites, SiteList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
+from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
-from towpath.contracts.placement import ProposePlacement
+from towpath.contracts.placement import PlaceNewJobs, ProposePlacement
 from towpath.contracts.site import Capacity, SiteSpec, SiteState, SiteStatus
 
 VALUES = {
@@ -32,10 +34,11 @@ VALUES = {
 class Mesh:
     """The coordinator and the collector's measurements."""
 
-    def __init__(self, cores: float = 4.0, down: Sequence[str] = ()) -> None:
+    def __init__(self, cores: float = 4.0, down: Sequence[str] = (), unstable: Sequence[str] = ()) -> None:
         capacity = Capacity(cores=cores)
         self.specs = [SiteSpec(name="jfk", capacity=capacity), SiteSpec(name="cloud", capacity=capacity)]
         self.down = down
+        self.values = VALUES | {("hub", f"site:{site}", AVAILABILITY): 0.9 for site in unstable}
 
     async def request(self, command: Any, *, deadline_s: float) -> Any:
         match command:
@@ -60,7 +63,7 @@ class Mesh:
         return SeriesList(
             series=[
                 Series(site=site, entity=entity, metric=metric, unit="1", points=[(at, value)])
-                for (site, entity, metric), value in VALUES.items()
+                for (site, entity, metric), value in self.values.items()
             ]
         )
 
@@ -133,3 +136,38 @@ async def test_proposal_when_no_site_has_room_then_names_the_job_that_lacks_it()
 
     assert (code, field) == (ErrorCode.NOT_ALLOWED, "jobs")
     assert value in ("clean", "mean")
+
+
+@pytest.mark.parametrize(
+    ("mesh", "expected"),
+    [
+        (Mesh(), "jfk"),
+        (Mesh(down=["jfk"]), "cloud"),
+        (Mesh(unstable=["jfk"]), "cloud"),
+        (Mesh(unstable=["jfk", "cloud"]), "jfk"),
+    ],
+    ids=["up", "down", "unstable", "all unstable"],
+)
+async def test_new_job_when_the_site_of_its_data_is_sound_then_is_there_else_elsewhere(
+    mesh: Mesh, expected: str
+) -> None:
+    found = await placements(mesh).place_new(PlaceNewJobs(jobs=[new("fresh"), new("fixed", site="cloud")]))
+
+    [place] = found.places
+    assert (place.job, place.site, place.cores, found.policy) == ("fresh", expected, 0.25, "performance")
+    assert "cores are left there" in place.reason
+
+
+async def test_new_job_when_no_site_has_room_then_the_refusal_says_what_is_short() -> None:
+    greedy = new("greedy", resources={"cores": 9.0})
+
+    with pytest.raises(TowpathError, match="it needs 9 cores, and no site") as refused:
+        await placements(Mesh()).place_new(PlaceNewJobs(jobs=[greedy]))
+    detail = refused.value.detail
+    assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "jobs", "greedy")
+
+
+async def test_new_jobs_when_they_read_each_other_in_a_circle_then_are_refused() -> None:
+    with pytest.raises(TowpathError, match="wait for each other") as refused:
+        await placements(Mesh()).place_new(PlaceNewJobs(jobs=[new("a", "auto:b"), new("b", "auto:a")]))
+    assert refused.value.detail.code is ErrorCode.INVALID

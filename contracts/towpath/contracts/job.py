@@ -34,6 +34,7 @@ class Input(Model):
     """Where a job reads: a topic at a site."""
 
     site: SiteName
+    """In a pipeline also `auto`: where its one job that writes the topic has its output."""
     topic: Topic
     """A device topic (`site/…`) or the output topic of a job."""
     start: Literal["earliest", "latest"] | int = "earliest"
@@ -160,7 +161,7 @@ class JobSpec(Model):
 
     name: JobName
     site: SiteName
-    """Where it runs first."""
+    """Where it runs first. `auto`: where Towpath finds the best place; an update leaves it where it is."""
     inputs: list[Input] = Field(min_length=1)
     output: Output
     operator: Operator

@@ -39,14 +39,19 @@ HUB_SCOPE = "hub"
 Scope = SiteName
 """`hub`, or the name of a site."""
 
+AUTO_SITE = "auto"
+"""Stands for a site in a description: Towpath finds one."""
+
 RESERVED_SITE_NAMES = frozenset(
-    {"autopilot", "coordinator", "monitor", "injector", "collector", "links", "hub", "job"}
+    {"autopilot", "coordinator", "monitor", "injector", "collector", "links", "hub", "job", AUTO_SITE}
 )
-"""Names a site may not have, because services answer commands under them."""
+"""Names a site may not have: services answer commands under them, or they stand for any site."""
 
 
 def unreserved(name: str, kind: str) -> str:
-    """The name of a site, or of a `kind` that becomes one, unless services have it. Raises `ValueError`."""
+    """The name of a site, or of a `kind` that becomes one, unless it is reserved. Raises `ValueError`."""
+    if name == AUTO_SITE:
+        raise ValueError(f"{name!r} asks Towpath to find a site, and is not the name of a {kind}")
     if name in RESERVED_SITE_NAMES:
         raise ValueError(f"{name!r} is the name of a service, not of a {kind}")
     return name

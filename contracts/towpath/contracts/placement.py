@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
-from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
+from towpath.contracts.job import EXAMPLE_SPEC
+from towpath.contracts.message import AUTO_SITE, ROOT, Command, JobName, Model, SiteName
+from towpath.contracts.pipeline import PipelineJob
 
 
 class PlacementFigures(Model):
@@ -80,5 +82,41 @@ class ProposePlacement(Command[PlacementProposal]):
     """Sites at which no job should be."""
 
 
-PLACEMENT_COMMANDS: tuple[type[Command[Any]], ...] = (ProposePlacement,)
+class NewPlace(Model):
+    """The place found for a new job."""
+
+    job: JobName
+    site: SiteName
+    cores: float
+    """Needed: as its pipeline says, else a default."""
+    reason: str
+    """For people: how far its inputs are, and what the site has left."""
+
+
+class NewPlaces(Model):
+    """Places for new jobs, found together."""
+
+    policy: str
+    age_s: float
+    """Age of the oldest measurement behind them."""
+    places: list[NewPlace]
+    """Of the jobs whose site is `auto`."""
+    figures: PlacementFigures
+    """Of the new jobs alone, those with a named site too."""
+
+
+class PlaceNewJobs(Command[NewPlaces]):
+    """Where should jobs be that do not run yet? The coordinator asks before it accepts `site: auto`."""
+
+    subject = f"{ROOT}.command.collector.place-new-jobs"
+    answer = NewPlaces
+    example = {"id": "t2", "jobs": [{**EXAMPLE_SPEC, "site": AUTO_SITE}]}
+
+    jobs: list[PipelineJob]
+    """The job, or all jobs of its pipeline. Those that run already are at the site that is named."""
+    leaving: list[JobName] = []
+    """Jobs that are about to be removed, and need no more room."""
+
+
+PLACEMENT_COMMANDS: tuple[type[Command[Any]], ...] = (ProposePlacement, PlaceNewJobs)
 """Served by the collector."""

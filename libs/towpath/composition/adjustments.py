@@ -13,6 +13,7 @@ from towpath.composition.field_changes import field_changes
 from towpath.composition.job_changes import is_state_compatible
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput
+from towpath.contracts.message import AUTO_SITE
 from towpath.operators.kind import kind_of, user_code
 
 AT_THE_HUB = "as it is; at the hub it may change"
@@ -39,9 +40,9 @@ def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
 def stationary(wanted: JobSpec, old: JobSpec, site: str) -> JobSpec:
     """Return the new spec at the old sites. The job runs at `site`, and ran first where `old` says.
 
-    Raises `TowpathError` (not allowed) when it names others.
+    With `site: auto` it stays, too. Raises `TowpathError` (not allowed) when it names others.
     """
-    if wanted.site not in (old.site, site):
+    if wanted.site not in (old.site, site, AUTO_SITE):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "update does not change the site; `migrate` does",

@@ -27,7 +27,7 @@ RATES = ("job.event_rate", "job.result_rate", "job.backlog", "process.cpu.utiliz
 """Metrics of which the picture has the mean of some minutes, or how they rose."""
 
 NEWEST = (
-    *("job.checkpoint.size", "job.state.memory", "stream.size", "stream.events"),
+    *("job.checkpoint.size", "job.state.memory", "stream.size", "stream.events", "stream.event_rate"),
     *("link.round_trip", "link.bandwidth", "site.battery.charge", AVAILABILITY),
 )
 """Metrics of which it has the newest value."""
@@ -49,7 +49,6 @@ UNKNOWN_CORES = 2
 
 MEBIBYTE = 1024**2
 
-
 BEHIND_S = 5.0
 """A job has fallen behind when what waits would take it so many seconds."""
 
@@ -63,6 +62,7 @@ class Picture:
     """Job that must not move → why."""
     waiting: Mapping[str, float]
     """Job → core-seconds of work that wait: its backlog, less what comes between two micro-batches."""
+    measured: Measurements
 
 
 def picture(
@@ -100,7 +100,7 @@ def picture(
         ),
         sites=tuple(_limited(site, present, measured) for site in idle.sites),
     )
-    return Picture(view, stays, waiting)
+    return Picture(view, stays, waiting, measured)
 
 
 def _costs(
@@ -201,7 +201,8 @@ def _site(spec: SiteSpec, measured: Measurements) -> Site:
     )
 
 
-def _source_of(entry: tuple[str, str, str | None]) -> str:
+def source_of(entry: tuple[str, str, str | None]) -> str:
+    """Return the name of a source: of a site's stream, the messages on a subject, or all of them."""
     site, stream, subject = entry
     return f"{site}/{stream}/{subject or '*'}"
 
@@ -222,8 +223,8 @@ def _sources(
             rates[place] = max(rates[place], rate / len(job.inputs))
     for (site, stream, subject), rate in rates.items():
         if site in sites:
-            size = _event_bytes(site, stream, measured)
-            yield Source(_source_of((site, stream, subject)), site, rate, size)
+            size = event_bytes(site, stream, measured)
+            yield Source(source_of((site, stream, subject)), site, rate, size)
 
 
 def _job(
@@ -243,7 +244,7 @@ def _job(
     if known is not None:
         allowed &= {*(known.placement.allowed or sites)} - {*known.placement.forbidden}
     inputs = [
-        streams.get((entry.site, entry.stream)) or _source_of(entry.place)
+        streams.get((entry.site, entry.stream)) or source_of(entry.place)
         for entry in job.inputs
         if entry.site in sites
     ]
@@ -253,7 +254,7 @@ def _job(
         cpu_s_per_event=0.0,
         memory_mb=known.resources.memory_mb if known and known.resources.memory_mb else state_mb,
         factor=made / read if read else 0.0,
-        bytes_per_event=_event_bytes(job.output.site, job.output.stream, measured),
+        bytes_per_event=event_bytes(job.output.site, job.output.stream, measured),
         state_bytes=measured.value(job.site, entity, "job.checkpoint.size") or 0.0,
         allowed=frozenset(allowed | {job.site}),
         pinned=job.site if name in stays else None,
@@ -261,7 +262,7 @@ def _job(
     )
 
 
-def _event_bytes(site: str, stream: str, measured: Measurements) -> float:
+def event_bytes(site: str, stream: str, measured: Measurements) -> float:
     """Return the mean size of an event. Too small where the stream has dropped its oldest ones."""
     size = measured.value(site, f"stream:{stream}", "stream.size")
     events = measured.value(site, f"stream:{stream}", "stream.events")

@@ -11,7 +11,7 @@ from towpath.composition.running import RunningJob
 from towpath.composition.wiring import wiring_problems
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.job import JobSpec
-from towpath.contracts.message import SiteName
+from towpath.contracts.message import AUTO_SITE, SiteName
 from towpath.contracts.pipeline import Action, Demand, PipelineSpec, PlannedChange
 from towpath.contracts.site import Capacity
 
@@ -75,7 +75,7 @@ def _sites_unknown(spec: PipelineSpec, sites: Mapping[SiteName, SiteFacts]) -> I
             if site not in sites:
                 yield ErrorDetail(
                     code=ErrorCode.UNKNOWN_SITE,
-                    message="no such site",
+                    message="no single site has this" if site == AUTO_SITE else "no such site",
                     field=f"jobs[{position}].{path}",
                     value=site,
                     allowed=sorted(sites),

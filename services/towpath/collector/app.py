@@ -24,7 +24,7 @@ from towpath.contracts.live import ReadResults
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.metrics_table import METRICS_TABLE
-from towpath.contracts.placement import ProposePlacement
+from towpath.contracts.placement import PlaceNewJobs, ProposePlacement
 from towpath.contracts.site import SiteStatus
 from towpath.contracts.storage import QueryValues
 from towpath.mesh.link_probe import echo
@@ -72,7 +72,9 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
         await bus.serve(QueryValues, StoredValues(questions, settings.storage, records.copies_at).query)
-        await bus.serve(ProposePlacement, Placements(bus, federation, specs_of(settings.home)).propose)
+        placements = Placements(bus, federation, specs_of(settings.home))
+        await bus.serve(ProposePlacement, placements.propose)
+        await bus.serve(PlaceNewJobs, placements.place_new)
         await Traces(bus, sites).serve()
         await bus.serve(ReadResults, Results(bus).read)
         log.info("collecting")

@@ -7,19 +7,20 @@ from collections.abc import Callable
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation
+from towpath.collector.new_places import figures_of, new_places, no_room
 from towpath.composition.mesh_view import Picture
 from towpath.contracts.commands import JobList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.placement import (
     JobPlace,
-    PlacementFigures,
+    NewPlaces,
     PlacementProposal,
+    PlaceNewJobs,
     ProposedMove,
     ProposePlacement,
 )
 from towpath.contracts.site import SiteSpec
 from towpath.mesh.present_picture import present_jobs, present_picture
-from towpath.placement.jobs.evaluation import evaluate
 from towpath.placement.jobs.moves import Move, NoSafeOrder, order_of_moves
 from towpath.placement.jobs.policy import NoFeasiblePlacement
 from towpath.placement.jobs.price import price_of
@@ -27,7 +28,7 @@ from towpath.placement.jobs.view import MeshView, Placement, avoiding
 
 
 class Placements:
-    """Answers `ProposePlacement`."""
+    """Answers `ProposePlacement` and `PlaceNewJobs`."""
 
     def __init__(self, bus: Bus, federation: Federation, specs: Callable[[], list[SiteSpec]]) -> None:
         """`specs` returns the settings of all sites, and blocks."""
@@ -50,6 +51,12 @@ class Placements:
         current = {job.spec.name: job.site for job in jobs.jobs if job.spec.name in seen.view.job}
         # A large mesh takes seconds.
         return await asyncio.to_thread(_proposal, command, seen, current)
+
+    async def place_new(self, command: PlaceNewJobs) -> NewPlaces:
+        """Return places for new jobs. Raises `TowpathError`: no room, or no answer."""
+        jobs = await present_jobs(self._bus)
+        seen = await present_picture(self._bus, self._specs, self._federation.query, jobs)
+        return await asyncio.to_thread(new_places, command, seen, jobs.jobs)
 
     async def _check(self, command: ProposePlacement, jobs: JobList) -> None:
         """Raise `TowpathError` if a job or site that it names is unknown."""
@@ -78,8 +85,8 @@ def _proposal(command: ProposePlacement, seen: Picture, current: Placement) -> P
             )
             for job in view.jobs
         ],
-        current=_figures(view, current),
-        proposed=_figures(view, wanted),
+        current=figures_of(view, current),
+        proposed=figures_of(view, wanted),
         moves=moves,
     )
 
@@ -100,13 +107,7 @@ def _wanted(command: ProposePlacement, view: MeshView, current: Placement) -> Pl
     try:
         return chosen.place(view) if view.jobs else current
     except NoFeasiblePlacement as error:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            str(error),
-            field="jobs",
-            value=error.job,
-            allowed="jobs that need less, or sites that have more",
-        ) from error
+        raise no_room(error) from error
 
 
 def _moves(view: MeshView, current: Placement, wanted: Placement) -> list[ProposedMove]:
@@ -127,15 +128,4 @@ def _move(view: MeshView, move: Move) -> ProposedMove:
         temporary=move.temporary,
         state_bytes=price.state_bytes,
         transfer_s=price.seconds,
-    )
-
-
-def _figures(view: MeshView, placement: Placement) -> PlacementFigures:
-    found = evaluate(view, placement)
-    return PlacementFigures(
-        latency_s=found.latency_s,
-        power_w=found.power_w,
-        checked_share=found.checked_share,
-        bytes_per_s=sum(found.link_bytes_per_s.values()),
-        shortages=[str(each) for each in found.shortages],
     )

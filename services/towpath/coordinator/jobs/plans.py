@@ -12,6 +12,7 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Stra
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.artefacts import brought_code
+from towpath.coordinator.auto_sites import with_site
 from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
@@ -31,9 +32,10 @@ async def plan_deploy(
 ) -> OperationRecord:
     """Plan a deploy. Raises `Nothing` when this job runs already, `TowpathError` when it is refused."""
     upcoming = upcoming or Upcoming()
-    spec = complete(command.spec)
-    check_replicas(spec)
     jobs = await situation.registry.jobs()
+    check_replicas(command.spec)
+    placed, why = await with_site(command.spec, jobs, situation)
+    spec = complete(placed)
     artefact = upcoming.artefacts.get(spec.name) or await situation.artefacts.stored(spec)
     await _check_name(spec, artefact, jobs, situation, upcoming.pipeline)
     await situation.sites.check_up(spec.site, "site")
@@ -51,6 +53,7 @@ async def plan_deploy(
         spec.name,
         after=after,
         old_epoch=after.epoch - 1,
+        note=why,
         # A pipeline's outputs are prepared, and may have readers, which keep their positions in them.
         output_existed=upcoming.pipeline is not None
         or (former is not None and former.output == after.output),

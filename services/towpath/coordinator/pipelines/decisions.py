@@ -14,6 +14,7 @@ from towpath.contracts.commands import ForecastMigration, OperationKind, Operati
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
+from towpath.coordinator.auto_sites import pipeline_with_sites, with_reason
 from towpath.coordinator.jobs.topics import readers
 from towpath.coordinator.migrations.planning import forecast_migration
 from towpath.coordinator.pipelines.records import PipelineRecord
@@ -101,6 +102,7 @@ async def decide(
     running = running_jobs(jobs, applies.values())
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
+    spec, reasons = await pipeline_with_sites(spec, mine, situation)
     sites = {
         s: SiteFacts(await _is_up(s, situation), situation.sites.capacity(s)) for s in situation.sites.names
     }
@@ -116,7 +118,7 @@ async def decide(
     wanted = pinned(spec, mine)
     usual_s = await _usual_s(situation)
     changes = [
-        await _predicted(c, wanted, situation, usual_s)
+        with_reason(await _predicted(c, wanted, situation, usual_s), reasons)
         for c in in_order(difference(wanted, mine, others, code))
     ]
     under_way = newest.id if newest is not None and newest.state is ApplyState.RUNNING else None
