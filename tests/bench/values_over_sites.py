@@ -17,7 +17,7 @@ from towpath.contracts.site import SiteSpec
 from towpath.contracts.storage import QueryValues, StorageSpec, Wanted
 
 SITES = ("jfk", "lga", "ewr")
-METRIC = "site.cpu.utilization"
+METRIC = "cpu_ptc"
 DELAY_S = 0.02
 READY_S = 60.0
 MEDIAN, BEYOND = "ms, median", "ms beyond the link"
@@ -48,7 +48,7 @@ async def cases_over_sites(say: Say, questions: int) -> list[Case]:
 
 def _question(wanted: Wanted) -> QueryValues:
     times: dict[str, Any] = {} if wanted is Wanted.LATEST else {"since": now() - timedelta(minutes=10)}
-    return QueryValues(wanted=wanted, metrics=[METRIC], **times)
+    return QueryValues(wanted=wanted, metrics=[METRIC], entities=["node:*"], **times)
 
 
 async def _is_complete(mesh: MeasuredMesh) -> bool:
