@@ -166,8 +166,10 @@ class Twins:
             operation = await self._begun(decision)
             begun = now()
             view = await self._until_ended(decision, operation)
-        except (TowpathError, NatsError, OSError) as error:
-            log.warning("twin %s: %s", decision.decision, error)
+        except Exception as error:
+            # Whatever it is: a twin that never ends would bind its job for good.
+            foreseen = isinstance(error, TowpathError | NatsError | OSError)
+            log.warning("twin %s: %s", decision.decision, error, exc_info=not foreseen)
             failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
             await self._memory.change(decision.model_copy(update=failed))
             return

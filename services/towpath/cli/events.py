@@ -14,10 +14,8 @@ from towpath.bus import follow_events
 from towpath.cli.connection import CHANGE_ATTEMPT_S, open_bus
 from towpath.cli.output import print_json, print_json_line, working
 from towpath.cli.settings import AsJson, home_of
-from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_WILDCARD
-from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.message import ROOT, Command, Model
 from towpath.mesh.home import Home
 
@@ -75,7 +73,9 @@ def publish(
 
 def read_command(verb: str, file: str) -> Command[Any]:
     """Read a command from a file or stdin. Raises `TowpathError` when it breaks the contract."""
-    kinds = {kind.verb(): kind for kind in (*COORDINATOR_COMMANDS, *LINK_COMMANDS)}
+    from towpath.contracts.client_commands import CLIENT_COMMANDS  # All contracts: other commands need few.
+
+    kinds = {kind.verb(): kind for kind in CLIENT_COMMANDS}
     if verb not in kinds:
         raise TowpathError.unknown("command", verb, sorted(kinds), field="verb")
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -43,13 +42,6 @@ OUTPUT = ResolvedOutput(
 HANDOVER = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[3], output=OUTPUT)
 NEXT = HANDOVER.model_copy(update={"operation": "m2", "epochs": [5]})
 DIVERT = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[1, 3], interim=2, output=OUTPUT)
-
-
-@pytest.fixture
-async def connection(nats_server: Server) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_server.url)
-    yield client
-    await client.close()
 
 
 @pytest.fixture

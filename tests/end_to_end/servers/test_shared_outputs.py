@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from running.publishing import always, forget_ids
-from running.servers import Server
 from towpath.contracts.data_plane import OVERLAP, output_stream, sink_subject
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
@@ -50,13 +47,6 @@ class Run:
         subject = sink_subject("jfk", "hourly", self.epoch)
         messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
         return await self.publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch="1.1")
-
-
-@pytest.fixture
-async def connection(nats_server: Server) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_server.url)
-    yield client
-    await client.close()
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from towpath.contracts.autopilot import AUTOPILOT_COMMANDS, AUTOPILOT_EVENTS
-from towpath.contracts.broadcast import BROADCAST_COMMANDS, BROADCAST_EVENTS, SITE_BROADCAST_COMMANDS
-from towpath.contracts.commands import COORDINATOR_COMMANDS
+from towpath.contracts.autopilot import AUTOPILOT_EVENTS
+from towpath.contracts.broadcast import BROADCAST_EVENTS, SITE_BROADCAST_COMMANDS
+from towpath.contracts.client_commands import CLIENT_COMMANDS
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.device_commands import DEVICE_COMMANDS, DeviceChanged
@@ -19,46 +19,32 @@ from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.openapi import openapi
 from towpath.contracts.export.reference import reference
-from towpath.contracts.fault_commands import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS
+from towpath.contracts.fault_commands import FAULT_EVENTS, RULE_COMMANDS
 from towpath.contracts.faults import Rule
 from towpath.contracts.job import JobSpec
-from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
-from towpath.contracts.live import RESULT_COMMANDS
+from towpath.contracts.links import LINK_EVENTS
 from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import Command, Message
-from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS
+from towpath.contracts.metrics import METRICS, SITE_METRIC_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PipelineSpec
-from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
-from towpath.contracts.placement import PLACEMENT_COMMANDS
+from towpath.contracts.pipeline_commands import PIPELINE_EVENTS
 from towpath.contracts.plan import DeploymentPlan
-from towpath.contracts.plan_commands import PLAN_COMMANDS, PLAN_EVENTS
+from towpath.contracts.plan_commands import PLAN_EVENTS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS
-from towpath.contracts.storage import SITE_VALUE_COMMANDS, VALUE_COMMANDS
+from towpath.contracts.storage import SITE_VALUE_COMMANDS
 from towpath.contracts.topology import Topology
-from towpath.contracts.traces import SPANS, TRACE_COMMANDS
-from towpath.contracts.uplink import SITE_UPLINK_COMMANDS, UPLINK_COMMANDS, UplinkSpec
+from towpath.contracts.traces import SPANS
+from towpath.contracts.uplink import SITE_UPLINK_COMMANDS, UplinkSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 COMMANDS: tuple[type[Command[Any]], ...] = (
-    *COORDINATOR_COMMANDS,
-    *PIPELINE_COMMANDS,
-    *UPLINK_COMMANDS,
-    *BROADCAST_COMMANDS,
-    *PLAN_COMMANDS,
-    *LINK_COMMANDS,
-    *FAULT_COMMANDS,
-    *METRIC_COMMANDS,
-    *TRACE_COMMANDS,
-    *VALUE_COMMANDS,
-    *PLACEMENT_COMMANDS,
-    *AUTOPILOT_COMMANDS,
-    *RESULT_COMMANDS,
+    *CLIENT_COMMANDS,
     *SITE_COMMANDS,
     *DEVICE_COMMANDS,
     *MONITOR_COMMANDS,

@@ -8,6 +8,8 @@ takes over those that the source had not published, and drops the others by thei
 
 from __future__ import annotations
 
+from typing import Any
+
 from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
 from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import (
@@ -38,7 +40,7 @@ from towpath.protocols.shared_steps import (
     stop_monitor,
     total_s,
 )
-from towpath.protocols.step import Actor, Compensation, asks
+from towpath.protocols.step import Actor, Compensation, Step, asks
 from towpath.protocols.table import Strategy, register
 
 CATCH_UP_S = 80.0
@@ -178,6 +180,18 @@ def obstacle(spec: JobSpec) -> str | None:
     return f"{kind.nondeterminism(spec.operator)}, so their results are never equal"
 
 
+UNTIL_LEVEL: tuple[Step[Any], ...] = (
+    assign_source,
+    assign_target,
+    launch_retrieve,
+    open_shadow,
+    ship_checkpoint,
+    launch_shadow,
+    start_monitor,
+    await_consistency,
+)
+"""Both run, and the target's results wait in the shadow until it is level with the source."""
+
 HANDOVER = register(
     Strategy(
         name="handover",
@@ -186,14 +200,7 @@ HANDOVER = register(
         suits=lambda spec: _EVENTS_ALONE,
         auto_rank=30,
         steps=(
-            assign_source,
-            assign_target,
-            launch_retrieve,
-            open_shadow,
-            ship_checkpoint,
-            launch_shadow,
-            start_monitor,
-            await_consistency,
+            *UNTIL_LEVEL,
             set_epoch,
             stop_monitor,
             record_owner,

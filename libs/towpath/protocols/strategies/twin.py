@@ -22,9 +22,6 @@ from towpath.protocols.epochs import restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     SOURCE_MAY_PUBLISH,
-    assign_source,
-    assign_target,
-    launch_retrieve,
     record_owner,
     reset_source,
     reset_target,
@@ -32,14 +29,7 @@ from towpath.protocols.shared_steps import (
 )
 from towpath.protocols.step import Actor, Hold, asks, holds
 from towpath.protocols.strategies import handover
-from towpath.protocols.strategies.handover import (
-    await_consistency,
-    launch_shadow,
-    open_shadow,
-    settle,
-    ship_checkpoint,
-    start_monitor,
-)
+from towpath.protocols.strategies.handover import UNTIL_LEVEL, await_consistency, settle
 from towpath.protocols.table import Strategy, register
 
 
@@ -81,14 +71,7 @@ TWIN = register(
         summary="both sites publish, and the first of two equal results counts, until someone ends it",
         obstacle=obstacle,
         steps=(
-            assign_source,
-            assign_target,
-            launch_retrieve,
-            open_shadow,
-            ship_checkpoint,
-            launch_shadow,
-            start_monitor,
-            await_consistency,
+            *UNTIL_LEVEL,
             share_output,
             stop_monitor,
             run_both,
