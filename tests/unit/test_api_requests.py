@@ -287,3 +287,30 @@ async def test_path_or_method_when_there_is_none_then_is_a_problem_too(trial: Tr
 def test_table_when_read_then_each_route_and_name_is_there_once() -> None:
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
     assert len({route.name for route in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/broadcasts", {"topic": "lamps/all", "payload": "off", "base64": True}),
+        (
+            "/autopilot/windows",
+            {"site": "jfk", "begins": "2026-01-01T00:00:00Z", "ends": "2026-01-01T00:00:00Z"},
+        ),
+        (
+            "/autopilot/windows",
+            {
+                "site": "jfk",
+                "cause": "price",
+                "begins": "2026-01-01T00:00:00Z",
+                "ends": "2026-01-01T01:00:00Z",
+            },
+        ),
+    ],
+    ids=["no-base64", "ends-as-it-begins", "price-without-factor"],
+)
+async def test_request_when_its_fields_do_not_suit_each_other_then_is_refused_as_invalid(
+    trial: Trial, path: str, body: dict[str, Any]
+) -> None:
+    response, problem = await trial.send("POST", path, json=body)
+    assert (response.status, problem["code"]) == (422, "invalid")

@@ -18,7 +18,7 @@ from towpath.contracts.message import now
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
-from towpath.contracts.placement import PlaceNewJobs, ProposePlacement
+from towpath.contracts.placement import PlacementProposal, PlaceNewJobs, ProposePlacement
 from towpath.contracts.site import Capacity, SiteSpec, SiteState, SiteStatus
 
 VALUES = {
@@ -171,3 +171,22 @@ async def test_new_jobs_when_they_read_each_other_in_a_circle_then_are_refused()
     with pytest.raises(TowpathError, match="wait for each other") as refused:
         await placements(Mesh()).place_new(PlaceNewJobs(jobs=[new("a", "auto:b"), new("b", "auto:a")]))
     assert refused.value.detail.code is ErrorCode.INVALID
+
+
+async def test_proposal_when_no_link_was_measured_yet_then_it_can_be_read_and_says_what_is_missing() -> None:
+    class Unlinked(Mesh):
+        """A job that reads another's results where no link is known."""
+
+        async def request(self, command: Any, *, deadline_s: float) -> Any:
+            if isinstance(command, ListJobs):
+                return JobList(jobs=[job("clean"), job("mean", "clean", site="cloud")])
+            return await super().request(command, deadline_s=deadline_s)
+
+    mesh = Unlinked()
+    mesh.values = {key: value for key, value in VALUES.items() if not key[1].startswith("link:")}
+
+    found = await placements(mesh).propose(ProposePlacement())
+
+    read = PlacementProposal.model_validate_json(found.model_dump_json())
+    assert read.current.latency_s is None
+    assert any("no link" in each for each in read.current.shortages)

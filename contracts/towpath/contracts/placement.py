@@ -14,8 +14,9 @@ from towpath.contracts.pipeline import PipelineJob
 class PlacementFigures(Model):
     """Figures of all jobs at their places, as predicted."""
 
-    latency_s: float
-    """Of the slowest way from a source to a job that no other reads: its transfers, without computing."""
+    latency_s: float | None
+    """Of the slowest way from a source to a job that no other reads: its transfers, without computing. Null:
+    there is no link on a way, or none was measured yet."""
     power_w: float
     """Of all sites."""
     checked_share: float
@@ -47,8 +48,8 @@ class ProposedMove(Model):
     temporary: bool = False
     """It makes room, and moves on later."""
     state_bytes: float
-    transfer_s: float
-    """Seconds until its state has arrived."""
+    transfer_s: float | None
+    """Seconds until its state has arrived. Null: there is no link, or none was measured yet."""
 
 
 class PlacementProposal(Model):

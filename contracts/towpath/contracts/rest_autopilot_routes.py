@@ -28,7 +28,9 @@ AUTOPILOT = (
         "announceWindow",
         AnnounceWindow,
         body=Body(
-            fields_of(AnnounceWindow, "WindowToAnnounce", "site", "cause", "begins", "ends", "note"),
+            fields_of(
+                AnnounceWindow, "WindowToAnnounce", "site", "cause", "factor", "begins", "ends", "note"
+            ),
             example={k: v for k, v in AnnounceWindow.example.items() if k != "id"},
         ),
     ),

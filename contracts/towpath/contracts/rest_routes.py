@@ -236,8 +236,15 @@ FAULTS = (
 MEASUREMENTS = (
     Route("GET", "/series", "queryMetrics", QueryMetrics, query=SeriesQuery),
     Route("GET", "/series/definitions", "describeMetrics", DescribeMetrics),
-    Route("GET", "/values", "queryValues", QueryValues, query=ValuesQuery),
-    Route("GET", "/placement", "proposePlacement", ProposePlacement, query=PlacementQuery),
+    Route("GET", "/values", "queryValues", QueryValues, query=ValuesQuery, problems=ANY_ERRORS | {409}),
+    Route(
+        "GET",
+        "/placement",
+        "proposePlacement",
+        ProposePlacement,
+        query=PlacementQuery,
+        problems=ANY_ERRORS | {409},
+    ),
     Route(
         "GET",
         "/metrics",

@@ -65,7 +65,8 @@ def _show(found: PlacementProposal) -> None:
     print_rich(table_of(titles, [_figures("now", found.current), _figures(found.policy, found.proposed)]))
     for number, move in enumerate(found.moves, 1):
         passing = ", makes room" if move.temporary else ""
-        cost = f"{amount(int(move.state_bytes))} of state, {seconds(move.transfer_s)}"
+        takes = seconds(move.transfer_s) or "no link"
+        cost = f"{amount(int(move.state_bytes))} of state, {takes}"
         print(f"{number}. {move.job}: {move.origin} → {move.target} ({cost}{passing})")
     if not found.moves:
         print("all jobs are where they should be")
@@ -78,7 +79,7 @@ def _other(place: JobPlace) -> str:
 def _figures(name: str, figures: PlacementFigures) -> tuple[object, ...]:
     return (
         name,
-        f"{1000 * figures.latency_s:.1f} ms",
+        "no link" if figures.latency_s is None else f"{1000 * figures.latency_s:.1f} ms",
         f"{figures.power_w:.1f} W",
         f"{amount(int(figures.bytes_per_s))}/s",
         f"{100 * figures.checked_share:.0f} %",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from towpath.composition.mesh_view import Picture
@@ -60,12 +61,17 @@ def figures_of(view: MeshView, placement: Placement) -> PlacementFigures:
     """Return the figures of a placement."""
     found = evaluate(view, placement)
     return PlacementFigures(
-        latency_s=found.latency_s,
+        latency_s=finite(found.latency_s),
         power_w=found.power_w,
         checked_share=found.checked_share,
         bytes_per_s=sum(found.link_bytes_per_s.values()),
         shortages=[str(each) for each in found.shortages],
     )
+
+
+def finite(number: float) -> float | None:
+    """Return a number as JSON can hold it: None if it is infinite."""
+    return number if math.isfinite(number) else None
 
 
 def no_room(error: NoFeasiblePlacement) -> TowpathError:

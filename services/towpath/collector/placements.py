@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation
-from towpath.collector.new_places import figures_of, new_places, no_room
+from towpath.collector.new_places import figures_of, finite, new_places, no_room
 from towpath.composition.mesh_view import Picture
 from towpath.contracts.commands import JobList
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -127,5 +127,5 @@ def _move(view: MeshView, move: Move) -> ProposedMove:
         target=move.target,
         temporary=move.temporary,
         state_bytes=price.state_bytes,
-        transfer_s=price.seconds,
+        transfer_s=finite(price.seconds),
     )

@@ -6,12 +6,13 @@ import re
 from typing import Any, cast
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from towpath.api.coordinator import Change, Coordinator
 from towpath.api.problems import Refusal
 from towpath.api.reading import body_of, no_query, path_fields, query_of
 from towpath.api.responses import answered, carried_out
-from towpath.contracts.errors import ErrorCode
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model, new_identifier
 from towpath.contracts.rest import IDEMPOTENCY_KEY_PATTERN, MAX_WAIT_S, Route
 
@@ -67,9 +68,9 @@ class CommandRoutes:
         if fields.pop(DRY_RUN, False):
             assert route.dry_run is not None, "the route can be tried"
             wanted = {name: fields[name] for name in fields if name in route.dry_run.model_fields}
-            return answered(await self._coordinator.ask(route.dry_run(**wanted)))
+            return answered(await self._coordinator.ask(made(route.dry_run, wanted)))
         if not route.changing:
-            command = route.command(**{**fields, "id": command_identifier(request)})
+            command = made(route.command, {**fields, "id": command_identifier(request)})
             return answered(await self._coordinator.ask(command))
         return await self.finish(route, request, *await self.accept(request, route.command, fields))
 
@@ -77,7 +78,7 @@ class CommandRoutes:
         self, request: web.Request, kind: type[Command[Any]], fields: dict[str, Any]
     ) -> tuple[Command[Any], Change]:
         """Wait until a command is durably accepted. The same `Idempotency-Key` makes the same command."""
-        command = kind(**{**fields, "id": command_identifier(request), "wait": False})
+        command = made(kind, {**fields, "id": command_identifier(request), "wait": False})
         return command, cast("Change", await self._coordinator.ask(command))
 
     async def finish(
@@ -88,6 +89,14 @@ class CommandRoutes:
         if wait:
             change = await self._coordinator.ending(command, change, wait_s=wait)
         return carried_out(route, command, change, waited_s=wait)
+
+
+def made(kind: type[Command[Any]], fields: dict[str, Any]) -> Command[Any]:
+    """Return the command. Raises `TowpathError` (invalid) if its valid fields do not suit each other."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise TowpathError.of_validation(error) from error
 
 
 def given_fields(request: web.Request, route: Route) -> dict[str, Any]:
