@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from towpath.contracts import data_plane
 from towpath.contracts.broadcast import (
     BroadcastChanged,
     BroadcastState,
@@ -28,7 +29,7 @@ from towpath.coordinator import broadcasts
 from towpath.coordinator.broadcasts import UNCONFIRMED, BroadcastCommands
 from towpath.coordinator.registry import broadcasts as registry_of
 from towpath.coordinator.situation import Situation
-from towpath.streams.broadcasts import matches, time_left
+from towpath.streams.broadcasts import time_left
 
 WAITING, DELIVERED, EXPIRED = BroadcastState.WAITING, BroadcastState.DELIVERED, BroadcastState.EXPIRED
 
@@ -278,7 +279,7 @@ def test_payload_that_is_no_base64_then_is_refused() -> None:
 def test_pattern_when_it_is_compared_with_a_subject_then_matches_as_in_nats(
     pattern: str, subject: str, expected: bool
 ) -> None:
-    assert matches(pattern, subject) is expected
+    assert data_plane.subject_matches(pattern, subject) is expected
 
 
 def test_stored_message_when_it_is_given_on_later_then_it_expires_at_the_same_time() -> None:

@@ -26,6 +26,17 @@ def subject_of(topic: str) -> str:
     return topic.replace("/", ".")
 
 
+def subject_matches(pattern: str, subject: str) -> bool:
+    """Tell if a subject matches a pattern of NATS: `*` stands for one token, a last `>` for one or more."""
+    wanted, tokens = pattern.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        wanted.pop()
+        if len(tokens) <= len(wanted):
+            return False
+        tokens = tokens[: len(wanted)]
+    return len(wanted) == len(tokens) and all(a in ("*", b) for a, b in zip(wanted, tokens, strict=True))
+
+
 DEVICE_SUBJECTS = f"{subject_of(DEVICE_PREFIX)}>"
 """Subjects of device events, as the IN stream keeps them."""
 

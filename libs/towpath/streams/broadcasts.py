@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from nats.js.api import RePublish, StorageType, StreamConfig, StreamSource
+from nats.js.api import RePublish
 from nats.js.errors import APIError
 
 from towpath.contracts import data_plane
@@ -45,15 +45,8 @@ async def ensure_broadcasts(streams: SiteStreams) -> None:
     """
     kept = streams.kept(BROADCAST_STREAM, subjects=[BROADCAST_SUBJECTS])
     to_sessions = RePublish(src=BROADCAST_SUBJECTS, dest=f"{MQTT_DELIVERY}{_PUBLIC}")
-    live = StreamConfig(
-        name=data_plane.live_stream(BROADCAST_STREAM),
-        sources=[StreamSource(name=BROADCAST_STREAM)],
-        storage=StorageType.FILE,
-        max_msgs=1,
-        republish=RePublish(src=BROADCAST_SUBJECTS, dest=_PUBLIC),
-    )
     await streams.ensure(replace(kept, max_age=0, allow_msg_ttl=True, republish=to_sessions))
-    await streams.ensure(live)
+    await streams.ensure_live(BROADCAST_STREAM, BROADCAST_SUBJECTS, to=_PUBLIC)
 
 
 async def store_broadcast(streams: SiteStreams, subject: str, payload: bytes, left_s: float) -> datetime:
@@ -88,19 +81,8 @@ async def count_subscriptions(streams: SiteStreams, subject: str) -> int | None:
     while some := await streams.jetstream.consumers_info(MQTT_STREAM, offset=listed):
         listed += len(some)
         filters = [each.config.filter_subject for each in some if not each.name.startswith(KEEPER_PREFIX)]
-        matching += sum(matches(pattern or ">", public) for pattern in filters)
+        matching += sum(data_plane.subject_matches(pattern or ">", public) for pattern in filters)
     return matching
-
-
-def matches(pattern: str, subject: str) -> bool:
-    """Tell if a subject matches a pattern of NATS. Pure."""
-    wanted, tokens = pattern.split("."), subject.split(".")
-    if wanted[-1] == ">":
-        wanted.pop()
-        if len(tokens) <= len(wanted):
-            return False
-        tokens = tokens[: len(wanted)]
-    return len(wanted) == len(tokens) and all(a in ("*", b) for a, b in zip(wanted, tokens, strict=True))
 
 
 def time_left(headers: Mapping[str, str], at: datetime) -> dict[str, str]:

@@ -298,9 +298,7 @@ class SiteStreams:
     ) -> None:
         """Make or change an output stream that republishes to its topic.
 
-        The stream itself serves QoS 1 sessions. A one-message stream fed from it serves all others (QoS 0,
-        NATS), because a stream republishes to one place only. It is on disk, so that it knows its position
-        after a crash.
+        The stream itself serves QoS 1 sessions, its one-message stream all other subscribers.
         """
         public = subject_of(kept.topic)
         # Not only the epoch accepted now: the one-message stream may still have to pass on earlier ones.
@@ -314,12 +312,20 @@ class SiteStreams:
                 metadata={key: mark for key, mark in marks.items() if mark},
             )
         )
+        await self.ensure_live(kept.stream, every_epoch, to=public)
+
+    async def ensure_live(self, stream: str, subjects: str, *, to: str) -> None:
+        """Make or change the one-message stream that publishes what `stream` stores to `to`.
+
+        It serves subscribers of QoS 0 and of NATS, because a stream republishes to one place only. It is on
+        disk, so that it knows its position after a crash.
+        """
         live = StreamConfig(
-            name=data_plane.live_stream(kept.stream),
-            sources=[StreamSource(name=kept.stream)],
+            name=data_plane.live_stream(stream),
+            sources=[StreamSource(name=stream)],
             storage=StorageType.FILE,
             max_msgs=1,
-            republish=RePublish(src=every_epoch, dest=public),
+            republish=RePublish(src=subjects, dest=to),
         )
         await self.ensure(live)
 

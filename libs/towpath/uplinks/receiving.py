@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from nats.js.api import RePublish, StorageType, StreamConfig, StreamSource
-
 from towpath.contracts import data_plane
 from towpath.contracts.uplink import ResolvedUplink, UplinkSpec
 from towpath.streams.pages import serial_before
@@ -33,14 +31,7 @@ async def ensure_arrivals(streams: SiteStreams, uplink: ResolvedUplink) -> None:
     prefix = data_plane.uplink_prefix(spec.to, spec.site, spec.name)
     kept = streams.kept(name, subjects=arrival_subjects(spec))
     await streams.ensure(replace(kept, max_age=0, duplicate_window=0, allow_atomic=True))
-    live = StreamConfig(
-        name=data_plane.live_stream(name),
-        sources=[StreamSource(name=name)],
-        storage=StorageType.FILE,
-        max_msgs=1,
-        republish=RePublish(src=f"{prefix}>", dest=">"),
-    )
-    await streams.ensure(live)
+    await streams.ensure_live(name, f"{prefix}>", to=">")
 
 
 async def forget_old(streams: SiteStreams, view: StreamView, at: datetime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from math import inf
+from math import inf, isfinite
 
 from towpath.bus import Bus
 from towpath.composition.measurements import Measurements
@@ -46,6 +46,14 @@ class Delays:
         """Return the delay of the owner's run: as measured at its results, or as it has to be expected."""
         results_s = self.measured.most(job.site, f"job:{job.spec.name}", LATENCY) or 0.0
         return max(results_s, self.of_run(job, job.site))
+
+    def why_slow(self, job: JobView, jobs: Iterable[JobView]) -> str | None:
+        """Return for people why a job is too slow; None if it is not."""
+        delay_s, limit = self.of_job(job), self.limit_s(job, jobs)
+        if delay_s <= limit:
+            return None
+        takes = f"take {delay_s:.1f} s" if isfinite(delay_s) else "do not come"
+        return f"results of {job.spec.name} at {job.site} {takes}; they may take {limit:.1f} s"
 
     def limit_s(self, job: JobView, jobs: Iterable[JobView]) -> float:
         """Return the delay above which a job is slow by its quality of service."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
+
+from nats.errors import Error as NatsError
 
 from towpath.bus import Bus, follow_events
 from towpath.bus.announcements import Announcements
@@ -18,6 +21,8 @@ from towpath.contracts.autopilot import (
 )
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import now
+
+log = logging.getLogger(__name__)
 
 KEPT_DECISIONS = 1000
 
@@ -57,6 +62,16 @@ class Memory:
         self._keep(decision)
         await self._announcements.publish(DecisionChanged(decision=decision.decision, now=decision))
         return decision
+
+    async def fail(self, decision: Decision, error: Exception) -> None:
+        """Store that a decision could not be carried out, and why.
+
+        Called for any failure: a decision that never ends would be the last one.
+        """
+        foreseen = isinstance(error, TowpathError | NatsError | OSError)
+        log.warning("decision %s failed: %s", decision.decision, error, exc_info=not foreseen)
+        failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
+        await self.change(decision.model_copy(update=failed))
 
     def _keep(self, decision: Decision) -> None:
         self.decisions[decision.decision] = decision

@@ -18,7 +18,7 @@ from towpath.autopilot.foresight import Foresight, Sight
 from towpath.autopilot.looking_back import LookingBack
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.reasons import RULES, reason_of
-from towpath.autopilot.settings import AutopilotSettings
+from towpath.autopilot.settings import ATTEMPT_S, MOVE_DEADLINE_S, AutopilotSettings
 from towpath.autopilot.twins import Twins
 from towpath.bus import Bus
 from towpath.contracts.autopilot import (
@@ -40,12 +40,6 @@ from towpath.placement.jobs.policies.registry import policy
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
-
-MOVE_DEADLINE_S = 600.0
-"""Deadline for one move: a large state over a narrow link."""
-
-ATTEMPT_S = 10.0
-"""The coordinator may have restarted when no answer came for this long."""
 
 WAITS = frozenset({DecisionState.PLANNED, DecisionState.HELD, DecisionState.PROPOSED})
 """States of a decision of which the next look may make another one."""
@@ -208,11 +202,7 @@ class Pilot:
                 moved_s += figures.total_s
                 downtime_s = max(downtime_s, figures.downtime_s or 0.0)
         except Exception as error:
-            # Whatever it is: a decision that never ends would be the last one.
-            foreseen = isinstance(error, TowpathError | NatsError | OSError)
-            log.warning("decision %s failed: %s", decision.decision, error, exc_info=not foreseen)
-            failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
-            await self._memory.change(decision.model_copy(update=failed))
+            await self._memory.fail(decision, error)
             return
         outcome = DecisionOutcome(ended=now(), moved_s=moved_s, downtime_s=downtime_s)
         done = {"state": DecisionState.DONE, "outcome": outcome}

@@ -12,6 +12,12 @@ from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
 from towpath.placement.autopilot.rules import Rules
 
+MOVE_DEADLINE_S = 600.0
+"""Deadline for one move, or for a twin to begin: a large state over a narrow link."""
+
+ATTEMPT_S = 10.0
+"""The coordinator may have restarted when no answer came for this long."""
+
 
 @dataclass(frozen=True)
 class AutopilotSettings(HubSettings):

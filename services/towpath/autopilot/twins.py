@@ -10,14 +10,14 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from math import isfinite
+from collections.abc import Collection
 
 from nats.errors import Error as NatsError
 
-from towpath.autopilot.delays import Delays, measured_delays
+from towpath.autopilot.delays import measured_delays
 from towpath.autopilot.foresight import Sight
 from towpath.autopilot.memory import Memory
-from towpath.autopilot.settings import AutopilotSettings
+from towpath.autopilot.settings import ATTEMPT_S, MOVE_DEADLINE_S, AutopilotSettings
 from towpath.bus import Bus
 from towpath.contracts.autopilot import (
     AutopilotMode,
@@ -48,14 +48,8 @@ from towpath.telemetry.selection import matches
 
 log = logging.getLogger(__name__)
 
-BEGIN_S = 600.0
-"""Deadline until both publish: a large state over a narrow link."""
-
 END_S = 120.0
-"""Deadline for the steps after that."""
-
-ATTEMPT_S = 10.0
-"""The coordinator may have restarted when no answer came for this long."""
+"""Deadline for the steps after both publish."""
 
 
 class Twins:
@@ -104,12 +98,13 @@ class Twins:
         if not wanted:
             return
         delays = await measured_delays(self._bus)
-        slow = {job.spec.name: job for job in wanted if delays.of_job(job) > delays.limit_s(job, jobs.jobs)}
+        judged = {job.spec.name: delays.why_slow(job, jobs.jobs) for job in wanted}
+        slow = {name: why for name, why in judged.items() if why is not None}
         self._slow = Counter({name: self._slow[name] + 1 for name in slow})
         await self._drop_proposals(slow)
-        for name, job in slow.items():
+        for name, why in slow.items():
             if self._slow[name] >= self._rules.agreeing and self._has_budget(name):
-                await self._begin(job, sight, delays, delays.limit_s(job, jobs.jobs))
+                await self._begin(jobs.named(name), why, sight)
 
     def _may_have_one(self, job: JobView) -> bool:
         qos = job.spec.qos
@@ -125,12 +120,12 @@ class Twins:
             not is_proposed and len(twins) < self._rules.most and moved < self._settings.spec.moves_per_hour
         )
 
-    async def _drop_proposals(self, slow: dict[str, JobView]) -> None:
+    async def _drop_proposals(self, slow: Collection[str]) -> None:
         for decision in self._memory.twins:
             if decision.state is DecisionState.PROPOSED and decision.moves[0].job not in slow:
                 await self._memory.change(decision.model_copy(update={"state": DecisionState.DROPPED}))
 
-    async def _begin(self, job: JobView, sight: Sight, delays: Delays, limit_s: float) -> None:
+    async def _begin(self, job: JobView, why: str, sight: Sight) -> None:
         name, situation = job.spec.name, sight.situation
         if name not in situation.current:
             return
@@ -144,7 +139,7 @@ class Twins:
             decision=new_identifier(),
             decided=now(),
             state=DecisionState.TWIN if acts else DecisionState.PROPOSED,
-            reason=_reason(job, delays.of_job(job), limit_s),
+            reason=why,
             moves=[DecidedMove(job=name, origin=job.site, target=target)],
             is_twin=True,
             due=now(),
@@ -167,11 +162,7 @@ class Twins:
             begun = now()
             view = await self._until_ended(decision, operation)
         except Exception as error:
-            # Whatever it is: a twin that never ends would bind its job for good.
-            foreseen = isinstance(error, TowpathError | NatsError | OSError)
-            log.warning("twin %s: %s", decision.decision, error, exc_info=not foreseen)
-            failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
-            await self._memory.change(decision.model_copy(update=failed))
+            await self._memory.fail(decision, error)
             return
         stays = view.target if view.state is OperationState.COMPLETED else view.source
         ran_s = (now() - begun).total_seconds()
@@ -186,7 +177,7 @@ class Twins:
         command = MigrateJob(
             id=f"{decision.decision}-1", job=move.job, to=move.target, strategy=StrategyName.TWIN
         )
-        answer = await self._bus.request(command, deadline_s=BEGIN_S, attempt_s=ATTEMPT_S)
+        answer = await self._bus.request(command, deadline_s=MOVE_DEADLINE_S, attempt_s=ATTEMPT_S)
         return answer.operation
 
     async def _until_ended(self, decision: Decision, operation: str) -> OperationView:
@@ -224,9 +215,3 @@ class Twins:
         if ending is not None:
             end_it = AbortMigration if ending is Ending.SOURCE else FinishMigration
             await self._bus.request(end_it(operation=operation), deadline_s=END_S, attempt_s=ATTEMPT_S)
-
-
-def _reason(job: JobView, delay_s: float, limit_s: float) -> str:
-    """Return for people why a job needs a twin."""
-    takes = f"take {delay_s:.1f} s" if isfinite(delay_s) else "do not come"
-    return f"results of {job.spec.name} at {job.site} {takes}; they may take {limit_s:.1f} s"

@@ -153,18 +153,21 @@ class BroadcastCommands:
         """Note broadcasts that are too late for the sites that wait for them."""
         at = now()
         for name, opened in list(self._open.items()):
-            if opened.view.expires_at > at:
-                continue
-            for site in [each.site for each in opened.view.sites if self._asked.get(each.site) != name]:
-                # Looked at one by one: meanwhile a late answer may have come.
-                for waiting in [each for each in _waiting(opened.view) if each.site == site]:
-                    expired = waiting.model_copy(update={"state": BroadcastState.EXPIRED, "at": at})
-                    await self._settle(name, expired)
+            if opened.view.expires_at <= at:
+                await self._expire(name, opened)
+
+    async def _expire(self, name: str, opened: Open) -> None:
+        at = now()
+        for site in [each.site for each in opened.view.sites if self._asked.get(each.site) != name]:
+            # Looked at one by one: meanwhile a late answer may have come.
+            if waiting := _waiting(opened.view).get(site):
+                expired = waiting.model_copy(update={"state": BroadcastState.EXPIRED, "at": at})
+                await self._settle(name, expired)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Let each site that is up and waits have a task. Return the tasks."""
         sites = self._situation.sites
-        for site in {each.site for opened in self._open.values() for each in _waiting(opened.view)}:
+        for site in {site for opened in self._open.values() for site in _waiting(opened.view)}:
             task = self._delivering.get(site)
             if sites.state(site) is not SiteState.DOWN and (task is None or task.done()):
                 self._delivering[site] = asyncio.create_task(self._deliver_all(site), name=f"to {site}")
@@ -186,7 +189,7 @@ class BroadcastCommands:
         """Return the first broadcast that a site waits for and that has not expired."""
         at = now()
         for name, opened in self._open.items():
-            if opened.view.expires_at > at and any(each.site == site for each in _waiting(opened.view)):
+            if opened.view.expires_at > at and site in _waiting(opened.view):
                 return name
         return None
 
@@ -221,8 +224,8 @@ def with_site(view: BroadcastView, outcome: SiteBroadcast) -> BroadcastView:
     return view.model_copy(update={"sites": sites})
 
 
-def _waiting(view: BroadcastView) -> list[SiteBroadcast]:
-    return [each for each in view.sites if each.state is BroadcastState.WAITING]
+def _waiting(view: BroadcastView) -> dict[str, SiteBroadcast]:
+    return {each.site: each for each in view.sites if each.state is BroadcastState.WAITING}
 
 
 def _content_of(command: SendBroadcast) -> Content:

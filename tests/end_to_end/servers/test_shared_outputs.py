@@ -74,6 +74,14 @@ async def share(shadows: Shadows) -> None:
     await shadows.settle(command, settlement)
 
 
+async def shared_by_runs(shadows: Shadows, connection: Client) -> tuple[Run, Run]:
+    """Share the output after the source's first result. Return both runs."""
+    source, target = Run(connection, SOURCE), Run(connection, TARGET)
+    await source.publish(1)
+    await share(shadows)
+    return source, target
+
+
 async def held(connection: Client) -> list[int]:
     """Return the results that are stored, without probes."""
     found = [json.loads(m.body)["n"] for m in await read_after(connection, "jfk", OUTPUT.stream, 0)]
@@ -97,9 +105,7 @@ async def test_output_when_it_is_shared_then_takes_the_first_of_two_equal_result
 async def test_run_when_it_is_far_behind_the_other_then_leaves_out_what_the_server_forgot(
     shadows: Shadows, connection: Client
 ) -> None:
-    source, target = Run(connection, SOURCE), Run(connection, TARGET)
-    await source.publish(1)
-    await share(shadows)
+    source, target = await shared_by_runs(shadows, connection)
     await target.publish(2, 3, 4)
 
     await forget_ids(connection, "hourly", OUTPUT, TARGET)
@@ -113,9 +119,7 @@ async def test_run_when_it_is_far_behind_the_other_then_leaves_out_what_the_serv
 async def test_run_when_its_machine_slept_after_a_look_then_looks_again_before_it_sends(
     shadows: Shadows, connection: Client
 ) -> None:
-    source, target = Run(connection, SOURCE), Run(connection, TARGET)
-    await source.publish(1)
-    await share(shadows)
+    source, target = await shared_by_runs(shadows, connection)
     await target.publish(2, 3)
     await forget_ids(connection, "hourly", OUTPUT, TARGET)
 
@@ -128,9 +132,7 @@ async def test_run_when_its_machine_slept_after_a_look_then_looks_again_before_i
 async def test_target_when_it_goes_on_alone_then_leaves_out_what_the_source_has_stored(
     shadows: Shadows, connection: Client
 ) -> None:
-    source, target = Run(connection, SOURCE), Run(connection, TARGET)
-    await source.publish(1)
-    await share(shadows)
+    source, target = await shared_by_runs(shadows, connection)
     await target.publish(1)
     await source.publish(2, 3)
 
@@ -150,9 +152,7 @@ async def test_target_when_it_goes_on_alone_then_leaves_out_what_the_source_has_
 async def test_source_when_it_goes_on_alone_then_the_mark_spans_what_both_have_stored(
     shadows: Shadows, connection: Client
 ) -> None:
-    source, target = Run(connection, SOURCE), Run(connection, TARGET)
-    await source.publish(1)
-    await share(shadows)
+    source, target = await shared_by_runs(shadows, connection)
     await target.publish(2, 3)
     await source.publish(2)
     await target.publish(4)

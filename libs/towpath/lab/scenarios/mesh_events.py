@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
+from towpath.contracts.data_plane import subject_matches
 from towpath.contracts.events import EVENTS_WILDCARD
 from towpath.contracts.fault_commands import RuleEnded
 from towpath.contracts.metrics import Metric
@@ -26,15 +27,9 @@ Body = dict[str, Any]
 
 def matches(trigger: Trigger, subject: str, body: Body) -> bool:
     """True if a trigger waits for this event. `subject` is without the prefix of all events."""
-    return _subject_matches(trigger.event.split("."), subject.split(".")) and all(
+    return subject_matches(trigger.event, subject) and all(
         _equal(body.get(name), value) for name, value in trigger.where.items()
     )
-
-
-def _subject_matches(pattern: list[str], given: list[str]) -> bool:
-    if pattern[-1] == ">":
-        return len(given) >= len(pattern) and _subject_matches(pattern[:-1], given[: len(pattern) - 1])
-    return len(pattern) == len(given) and all(p in ("*", g) for p, g in zip(pattern, given, strict=True))
 
 
 def _equal(held: Any, wanted: Any) -> bool:

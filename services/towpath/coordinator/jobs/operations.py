@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import Any
 
 from towpath.contracts.commands import OperationAnswer, OperationState
@@ -24,6 +25,13 @@ log = logging.getLogger(__name__)
 
 DECISIONS = 5
 """Times that a decision is made because the job changed meanwhile, before the sender must wait."""
+
+
+_EVENTS: dict[str, Callable[[Requests], asyncio.Event]] = {
+    ABORTS: attrgetter("abort"),
+    FINISHES: attrgetter("finish"),
+}
+"""Kind of request in the registry → the event that tells the operation's task."""
 
 
 class Operations:
@@ -74,12 +82,12 @@ class Operations:
 
     async def _holds_first(self, operation: str, running: asyncio.Task[OperationRecord]) -> bool:
         """Wait until the operation has ended, or holds. Return True in the second case."""
-        holding = asyncio.create_task(self._requests_of(operation).holding.wait())
+        holds = asyncio.create_task(self._requests_of(operation).holding.wait())
         try:
-            await asyncio.wait((holding, running), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((holds, running), return_when=asyncio.FIRST_COMPLETED)
             return not running.done()
         finally:
-            await end([holding])
+            await end([holds])
 
     async def abort(self, operation: str, *, wait: bool) -> OperationAnswer:
         """Roll back a migration that is under way. A repetition has no further effect.
@@ -89,15 +97,7 @@ class Operations:
         """
         record, entries = await self._registry.load(operation)
         check_abortable(record, entries)
-        if record.state not in ENDED and await self._registry.request(record, ABORTS):
-            # SIGKILL here: the request is kept, and the next coordinator finds it.
-            self._requests_of(operation).abort.set()
-            running = self._tasks.start(operation)
-            if not wait:
-                return record.answer()
-            return rolled_back(await asyncio.shield(running))
-        record, _ = await self._registry.load(operation)
-        return rolled_back(record)
+        return await self._requested(record, ABORTS, rolled_back, wait=wait)
 
     async def finish(self, operation: str, *, wait: bool) -> OperationAnswer:
         """Let a migration go on that holds, or will hold. A repetition has no further effect.
@@ -107,15 +107,24 @@ class Operations:
         """
         record, _ = await self._registry.load(operation)
         check_finishable(record)
-        if record.state not in ENDED and await self._registry.request(record, FINISHES):
-            # SIGKILL here: the request is kept, and the next coordinator finds it.
-            self._requests_of(operation).finish.set()
-            running = self._tasks.start(operation)
-            if not wait:
-                return record.answer()
-            return _outcome(await asyncio.shield(running))
-        record, _ = await self._registry.load(operation)
-        return _outcome(record)
+        return await self._requested(record, FINISHES, _outcome, wait=wait)
+
+    async def _requested(
+        self,
+        record: OperationRecord,
+        kind: str,
+        outcome: Callable[[OperationRecord], OperationAnswer],
+        *,
+        wait: bool,
+    ) -> OperationAnswer:
+        """Keep a request about an operation that has not ended, and let the operation follow it."""
+        if record.state in ENDED or not await self._registry.request(record, kind):
+            ended, _ = await self._registry.load(record.id)
+            return outcome(ended)
+        # SIGKILL here: the request is kept, and the next coordinator finds it.
+        _EVENTS[kind](self._requests_of(record.id)).set()
+        running = self._tasks.start(record.id)
+        return outcome(await asyncio.shield(running)) if wait else record.answer()
 
     def _requests_of(self, operation: str) -> Requests:
         return self._requests.setdefault(operation, Requests())
@@ -135,9 +144,9 @@ class Operations:
 
     async def _run(self, operation: str) -> OperationRecord:
         requests = self._requests_of(operation)
-        for kind, event in ((ABORTS, requests.abort), (FINISHES, requests.finish)):
+        for kind, event_in in _EVENTS.items():
             if await self._registry.is_requested(operation, kind):
-                event.set()
+                event_in(requests).set()
         with about(operation=operation):
             return await self._runner.run(operation, requests)
 
