@@ -13,6 +13,7 @@ from towpath.contracts import data_plane
 from towpath.contracts.gateway import (
     CONTROL_PREFIX,
     Configuration,
+    Delivery,
     InstallPackage,
     Named,
     Notification,
@@ -31,6 +32,7 @@ BODIES: dict[str, type[Any]] = {
     "request-update-xml": Configuration,
     "request-install": InstallPackage,
     "request-uninstall": Named,
+    "request-delivery": Delivery,
 }
 
 

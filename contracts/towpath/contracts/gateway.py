@@ -6,7 +6,7 @@ These are msgspec structs, not pydantic models: a gateway has at most 40 MB of m
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -99,6 +99,8 @@ class Presence(msgspec.Struct, frozen=True, omit_defaults=True):
     """Version of Towpath on the gateway."""
     crash_loops: list[str] = []
     """Applications that end again and again."""
+    delivers_to: str | None = None
+    """Site that takes its newest results, if it was told sites to choose from."""
 
 
 class InstallPackage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +134,31 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     properties: dict[str, Any]
     replace: bool = False
     """Give properties that are not named the manifest's values."""
+
+
+class DeliverySite(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A site that takes results: address and login of its broker, and its share."""
+
+    host: str
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 1883
+    version: Literal["3.1.1", "5"] = "3.1.1"
+    user: str | None = None
+    password: str | None = None
+    tls: bool = False
+    ca_file: str | None = None
+    """On the gateway."""
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
+    """With twice the weight, a site has twice the groups."""
+
+
+class Delivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of PUT `delivery`: the sites from which each gateway chooses by its group.
+
+    Results from now on go to that site. Those that have a number already go where they would have gone. With
+    no sites, results go to the gateway's own site.
+    """
+
+    sites: dict[str, DeliverySite] = {}
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,28 +27,49 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Forwarder:
-    """Sends results over one connection after another. `live_first`: see `_lanes`."""
+    """Sends results over one connection after another. `live_first`: see `_lanes`.
 
-    def __init__(self, results: ResultLog, device: str, *, live_first: bool) -> None:
+    `after` and `through` bound the numbers of its results.
+    """
+
+    def __init__(
+        self,
+        results: ResultLog,
+        device: str,
+        *,
+        live_first: bool,
+        after: int = 0,
+        through: int | None = None,
+    ) -> None:
         self._log = results
         self._device = device
         self._live_first = live_first
+        self._after = after
+        self.through = through
         self._in_flight: dict[int, asyncio.Future[Any]] = {}
-        self._backlog_ends = 0
+        self._backlog_ends = after
         """Number of the newest result when the connection was made."""
         self._saved_at = 0.0
 
     def connected(self) -> None:
         """Begin with a new connection: what was in flight is sent again."""
         self._in_flight.clear()
-        self._backlog_ends = self._log.last
+        self._backlog_ends = max(self._after, self._log.last)
 
-    def send(self, connection: MqttConnection) -> None:
-        """Hand over as many results as may be in flight. Returns at once."""
+    @property
+    def in_flight(self) -> int:
+        """Number of results sent and not acknowledged yet."""
+        return len(self._in_flight)
+
+    def send(self, connection: MqttConnection, *, beside: int = 0) -> None:
+        """Hand over as many results as may be in flight. Returns at once.
+
+        `beside`: results of others that are in flight on this connection.
+        """
         self._settle()
-        free = min(IN_FLIGHT, connection.window) - len(self._in_flight)
+        free = min(IN_FLIGHT, connection.window) - len(self._in_flight) - beside
         for after, share in self._lanes(free):
-            for number, payload in self._log.read(self._beyond(after), share):
+            for number, payload in self._log.read(self._beyond(after), share, self.through):
                 self._publish(connection, number, payload)
         now = asyncio.get_running_loop().time()
         if now - self._saved_at >= SAVE_EVERY_S:
@@ -62,9 +83,9 @@ class Forwarder:
         """
         if free <= 0:
             return []
-        if not self._live_first or self._log.read(0, 1)[:1] == self._log.read(self._backlog_ends, 1)[:1]:
-            return [(0, free)]
-        return [(self._backlog_ends, (free + 1) // 2), (0, free // 2)]
+        if not self._live_first or self._log.read(self._after, 1) == self._log.read(self._backlog_ends, 1):
+            return [(self._after, free)]
+        return [(self._backlog_ends, (free + 1) // 2), (self._after, free // 2)]
 
     def _beyond(self, after: int) -> int:
         """Return the number behind which nothing of this lane is in flight."""

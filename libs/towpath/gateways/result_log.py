@@ -108,9 +108,10 @@ class ResultLog:
         """Size on the disk."""
         return sum(self._sizes.values())
 
-    def waiting(self) -> int:
-        """Return how many results are still to be delivered."""
-        return sum(last - first + 1 for first, last in self._settled.missing(1, self.last))
+    def waiting(self, after: int = 0, through: int | None = None) -> int:
+        """Return how many results are still to be delivered, of all or of those beyond `after`."""
+        end = self.last if through is None else through
+        return sum(last - first + 1 for first, last in self._settled.missing(after + 1, end))
 
     def append(self, results: Sequence[bytes]) -> None:
         """Number results and write them. They survive SIGKILL when this returns, a power cut after `sync`.
@@ -139,11 +140,15 @@ class ResultLog:
             os.fsync(self._file.fileno())
             self._dirty = False
 
-    def read(self, after: int, most: int) -> list[tuple[int, bytes]]:
-        """Return up to `most` results beyond the number `after` that are still to be delivered."""
+    def read(self, after: int, most: int, through: int | None = None) -> list[tuple[int, bytes]]:
+        """Return up to `most` results beyond the number `after` that are still to be delivered.
+
+        `through` is the last number that counts, if given.
+        """
         found: list[tuple[int, bytes]] = []
+        last = self.last if through is None else min(self.last, through)
         number = self._settled.missing_from(after + 1)
-        while number <= self.last and len(found) < most:
+        while number <= last and len(found) < most:
             payload = self._payload(number)
             if payload is not None:
                 found.append((number, payload))

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,22 +18,20 @@ import yaml
 from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.cli.connection import load_mesh
 from towpath.cli.endings import FAILED
+from towpath.cli.gateway_requests import answer_of, present
+from towpath.cli.gateway_spreading import spread
 from towpath.cli.output import print_json, print_table
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.gateway import ACCOUNT
-from towpath.gateways.client import Answer, DeviceOffline, GatewayClient
+from towpath.gateways.client import GatewayClient
 from towpath.gateways.packing import pack as packed
 from towpath.gateways.refusal import Refusal
 from towpath.mesh.gateway_broker import gateway_broker
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 
 app = typer.Typer(help="Run gateways, simulate many, and command them.")
-
-CONNECT_WITHIN_S = 10.0
-
-PRESENCE_WITHIN_S = 1.0
-"""Time after which no more gateways are expected: a broker sends what it keeps at once."""
+app.command()(spread)
 
 Config = Annotated[Path, typer.Option(help="YAML file with the gateway's settings.")]
 Site = Annotated[str | None, typer.Option(help="Site of this machine's mesh whose gateways are meant.")]
@@ -138,7 +134,7 @@ def list_gateways(
     async def find() -> dict[str, bool]:
         address = await _address(context, site, broker, user, password_file)
         async with GatewayClient(address, account) as client:
-            return await _present(client)
+            return await present(client)
 
     found = [{"device": device, "online": online} for device, online in sorted(asyncio.run(find()).items())]
     if as_json:
@@ -174,9 +170,9 @@ def request(
     async def send() -> list[dict[str, Any]]:
         address = await _address(context, site, broker, user, password_file)
         async with GatewayClient(address, account) as client:
-            found = await _present(client) if devices == "all" else dict.fromkeys(devices.split(","), True)
+            found = await present(client) if devices == "all" else dict.fromkeys(devices.split(","), True)
             asked = (
-                _ask(client, device, (application, verb, resource, content), request_id, within)
+                answer_of(client, device, (application, verb, resource, content), request_id, within)
                 for device, online in sorted(found.items())
                 if online
             )
@@ -190,36 +186,6 @@ def request(
         print_table(("device", "code", "time", "body"), rows, nothing="no gateways are online")
     if any(answer["code"] != 200 for answer in answers):
         raise typer.Exit(FAILED)
-
-
-async def _ask(
-    client: GatewayClient,
-    device: str,
-    wanted: tuple[str, str, str, Any],
-    request_id: str | None,
-    within: float,
-) -> dict[str, Any]:
-    began = time.monotonic()
-    # Identifiers are remembered device by device, so all may have the same.
-    identifier = None if request_id is None else f"{request_id}.{device}"
-    try:
-        answer = await client.request(device, *wanted, request_id=identifier, timeout_s=within)
-    except DeviceOffline as error:
-        answer = Answer(0, {"errors": [{"message": error.detail.message}]})
-    seconds = round(time.monotonic() - began, 3)
-    return {"device": device, "code": answer.code, "seconds": seconds, "body": answer.body}
-
-
-async def _present(client: GatewayClient) -> dict[str, bool]:
-    found: dict[str, bool] = {}
-    await client.connected(CONNECT_WITHIN_S)
-    async with contextlib.aclosing(client.presence()) as changes:
-        with contextlib.suppress(TimeoutError):
-            while True:
-                async with asyncio.timeout(PRESENCE_WITHIN_S):
-                    device, online = await anext(changes)
-                found[device] = online
-    return found
 
 
 async def _address(

@@ -20,10 +20,11 @@ from towpath.contracts.gateway import Presence
 from towpath.gateway.application import Begin
 from towpath.gateway.applications import Applications
 from towpath.gateway.commands import Commands, Hold
+from towpath.gateway.delivery import DeliveryRoutes
 from towpath.gateway.settings import GatewaySettings
 from towpath.gateway.site_session import SiteSession
 from towpath.gateway.worker_process import WorkerProcess
-from towpath.gateways.forwarding import Forwarder, Result
+from towpath.gateways.forwarding import Result
 from towpath.gateways.package_shelf import PackageShelf
 from towpath.gateways.refusal import Refusal
 from towpath.gateways.request_journal import RequestJournal
@@ -58,10 +59,9 @@ class Gateway:
         """`begin` starts the process of an application."""
         site = settings.site.address()
         local = site if settings.local is None else settings.local.address()
-        store = settings.store
         self._device = settings.device
         self._session_name = token_hex(6)
-        self.results = ResultLog(directory / "results", budget_bytes=int(store.budget_mb * 1e6))
+        self.results = ResultLog(directory / "results", budget_bytes=int(settings.store.budget_mb * 1e6))
         self._hold = Hold(directory / "hold")
         shelf = PackageShelf(directory, settings.packages)
         self._applications = Applications(
@@ -73,11 +73,12 @@ class Gateway:
             self._keep,
             begin,
         )
+        self._delivery = DeliveryRoutes(settings, site, self.results, directory / "delivery.json")
         self._session = SiteSession(
             site,
             settings.account,
             settings.device,
-            Forwarder(self.results, settings.device, live_first=store.order == "live-first"),
+            self._delivery,
             lambda topic, payload: self._commands.receive(topic, payload),
             self._presence,
         )
@@ -88,6 +89,7 @@ class Gateway:
             shelf,
             self._applications,
             self._hold,
+            self._delivery,
             self._status,
             self._session.publish,
         )
@@ -101,24 +103,26 @@ class Gateway:
         """Start the applications, then go on with what was begun, then connect."""
         self._applications.start_all()
         self._commands.go_on()
-        session = asyncio.create_task(self._session.run())
+        connections = [asyncio.create_task(each.run()) for each in (self._session, self._delivery)]
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({session, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if session.done():
-                session.result()  # Raises: it does not end by itself.
+            await asyncio.wait({*connections, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for each in connections:
+                if each.done():
+                    each.result()  # Raises: it does not end by itself.
         finally:
             await self._commands.close()
             await self._applications.close()
-            await tasks.end([session, stopping])
+            await tasks.end([*connections, stopping])
 
     def _keep(self, application: str, topic: str, results: list[dict[str, Any]]) -> None:
         self.results.append([msgspec.json.encode(Result(application, topic, each)) for each in results])
         self._session.wake()
+        self._delivery.wake()
 
     def _presence(self) -> Presence:
         loops = self._applications.crash_loops()
-        return Presence(self._device, True, self._session_name, VERSION, loops)
+        return Presence(self._device, True, self._session_name, VERSION, loops, self._delivery.site)
 
     def _status(self) -> dict[str, Any]:
         return {

@@ -24,6 +24,7 @@ from towpath.contracts.gateway import (
     PUT,
     Code,
     Configuration,
+    Delivery,
     InstallPackage,
     Named,
     Notification,
@@ -32,6 +33,7 @@ from towpath.contracts.gateway import (
     Request,
 )
 from towpath.gateway.applications import Applications
+from towpath.gateway.delivery import DeliveryRoutes
 from towpath.gateways import control
 from towpath.gateways.control import Address, body_as
 from towpath.gateways.package_shelf import Installed, PackageShelf
@@ -88,6 +90,7 @@ class Commands:
         shelf: PackageShelf,
         applications: Applications,
         hold: Hold,
+        delivery: DeliveryRoutes,
         status: Callable[[], dict[str, Any]],
         publish: Publish,
     ) -> None:
@@ -97,6 +100,7 @@ class Commands:
         self._shelf = shelf
         self._applications = applications
         self._hold = hold
+        self._delivery = delivery
         self._status = status
         self._publish = publish
         self._tasks: set[asyncio.Task[None]] = set()
@@ -195,6 +199,8 @@ class Commands:
                     return Code.OK, {"properties": self._shelf.record(name).properties}
                 except Refusal as refusal:
                     return refusal.code, _body(refusal)
+            case "CONF-V1", ["delivery"]:
+                return Code.OK, self._delivery.described()
             case "CMD-V1", ["status"]:
                 return Code.OK, self._status()
         return Code.NOT_FOUND, _body(_no_such_resource(address))
@@ -216,6 +222,8 @@ class Commands:
             case "CONF-V1", "PUT", _ if first == "configurations" and len(rest) == 1:
                 change = body_as(body, Configuration)
                 return await self._for(rest[0], self._configure(rest[0], change.properties, change.replace))
+            case "CONF-V1", "PUT", "delivery":
+                return Code.OK, self._delivery.change(body_as(body, Delivery))
             case "CMD-V1", "EXEC", "hold" | "release":
                 self._hold.set(resource == "hold")
                 return Code.OK, {"hold": self._hold.is_set}
@@ -353,6 +361,8 @@ def _no_such_resource(address: Address) -> Refusal:
         f"{PACKAGES} {EXEC} applications/stop",
         f"{CONFIGURATIONS} {GET} configurations/<application>",
         f"{CONFIGURATIONS} {PUT} configurations/<application>",
+        f"{CONFIGURATIONS} {GET} delivery",
+        f"{CONFIGURATIONS} {PUT} delivery",
         f"{COMMANDS} {GET} status",
         f"{COMMANDS} {EXEC} hold",
         f"{COMMANDS} {EXEC} release",

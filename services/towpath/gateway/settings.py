@@ -64,6 +64,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     site: BrokerSettings
     """Broker of the site: commands come from it, results go to it."""
     account: str = "towpath"
+    group: str = ""
+    """Name by which it chooses among several sites: gateways of one group choose the same. Empty: its own."""
     local: BrokerSettings | None = None
     """Broker of the gateway's own sensors. None: the site's broker."""
     packages: PackageLimits = PackageLimits()
@@ -86,4 +88,6 @@ def settings_of(content: Any) -> GatewaySettings:
     settings = body_as(content, GatewaySettings)
     check_name("device", settings.device)
     check_name("account", settings.account)
+    if settings.group:
+        check_name("group", settings.group)
     return settings

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Callable
 
 from towpath.contracts.gateway import Presence
+from towpath.gateway.connecting import keep_connected
+from towpath.gateway.delivery import DeliveryRoutes
 from towpath.gateways.control import encode, presence_topic, requests_filter
-from towpath.gateways.forwarding import Forwarder
 from towpath.mqtt.broker_address import BrokerAddress
-from towpath.mqtt.connection import LastWill, MqttConnection, is_refusal
+from towpath.mqtt.connection import LastWill, MqttConnection
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_S, RETRY_MOST_S = 0.5, 30.0
 _LOOK_EVERY_S = 1.0
 _FAREWELL_S = 2.0
 MOST_ANSWERS = 1000
@@ -33,14 +32,14 @@ class SiteSession:
         address: BrokerAddress,
         account: str,
         device: str,
-        forwarder: Forwarder,
+        delivery: DeliveryRoutes,
         receive: Receive,
         presence: Callable[[], Presence],
     ) -> None:
         self._address = address
         self._account = account
         self._device = device
-        self._forwarder = forwarder
+        self._delivery = delivery
         self._receive = receive
         self._presence = presence
         self._told: Presence | None = None
@@ -63,25 +62,15 @@ class SiteSession:
             self._connection.wake()
 
     async def run(self) -> None:
-        """Connect again and again until cancelled. The first attempts may fail, too."""
-        delay = RETRY_FIRST_S
-        while True:
-            try:
-                async with self._connect() as connection:
-                    delay = RETRY_FIRST_S
-                    try:
-                        await self._serve(connection)
-                    finally:
-                        self._connection = None
-                        await self._say_farewell(connection)
-            except OSError as error:
-                log.warning("no connection to the site: %s", error)
-            except Exception as error:
-                if not is_refusal(error):
-                    raise
-                log.error("the site refuses this gateway: %s", error)
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # Many gateways come back at once.
-            delay = min(2 * delay, RETRY_MOST_S)
+        """Connect again and again until cancelled."""
+        await keep_connected(self._connect, self._attend)
+
+    async def _attend(self, connection: MqttConnection) -> None:
+        try:
+            await self._serve(connection)
+        finally:
+            self._connection = None
+            await self._say_farewell(connection)
 
     def _connect(self) -> MqttConnection:
         death = Presence(self._device, online=False, session=self._presence().session)
@@ -94,7 +83,7 @@ class SiteSession:
         subscribed = connection.subscribe(filters)
         checked = False
         self._told = None
-        self._forwarder.connected()
+        self._delivery.connected()
         self._connection = connection
         log.info("connected to %s", self._address)
         while True:
@@ -109,7 +98,7 @@ class SiteSession:
                 self._tell_presence(connection)
             while self._answers:
                 connection.publish(*self._answers.popleft())
-            self._forwarder.send(connection)
+            self._delivery.send(connection)
             connection.flush()
             connection.check()
             await connection.wait_for_news(_LOOK_EVERY_S)
