@@ -54,6 +54,7 @@ from towpath.contracts.message import Event, now
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
 from towpath.contracts.site import SiteSpec, SiteState, SiteStatus
+from towpath.contracts.storage import QueryValues
 from towpath.mesh.home import Home
 
 SITES = [SiteSpec(name=name) for name in ("jfk", "cloud")]
@@ -85,6 +86,8 @@ class Mesh:
                 return SiteList(sites=[SiteStatus.model_validate({**body, "site": s.name}) for s in SITES])
             case QueryMetrics():
                 return self._measured(command)
+            case QueryValues():
+                raise TowpathError(ErrorCode.NOT_ALLOWED, "this mesh stores no values")
             case MigrateJob():
                 self.migrations.append(command)
                 if self.unforeseen:

@@ -1,4 +1,4 @@
-"""Look at the mesh, and ahead: rates, batteries, announced windows, and sites that fail."""
+"""Look at the mesh, and ahead: rates, batteries, announced windows, coverage, and sites that fail."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from towpath.autopilot.history import History, Points
 from towpath.autopilot.memory import Memory
 from towpath.autopilot.settings import AutopilotSettings
+from towpath.autopilot.tracks import Tracks
 from towpath.bus import Bus
 from towpath.composition.mesh_view import Picture
 from towpath.contracts.commands import JobList, JobView, ListOperations, OperationKind
@@ -60,6 +61,7 @@ class Foresight:
         self._memory = memory
         self._step_s = settings.spec.horizon_s / STEPS
         self._history = History(self._query, self._step_s)
+        self._tracks = Tracks(bus)
 
     async def look(self, jobs: JobList, unchanged_s: float, stay: Collection[str] = ()) -> Sight:
         """Return the present and the time ahead. Raises `TowpathError`.
@@ -79,7 +81,8 @@ class Foresight:
         )
         rates, charges = await self._history.read(picture.view, now_s)
         durations = await self._durations()
-        windows = (*self._announced(now_s), *self._batteries(charges, now_s))
+        coverage = await self._tracks.windows(now_s, spec.horizon_s)
+        windows = (*self._announced(now_s), *self._batteries(charges, now_s), *coverage)
         current = {job.spec.name: job.site for job in jobs.jobs if job.spec.name in picture.view.job}
         situation = Situation(
             await asyncio.to_thread(self._outlook, picture, rates, windows, now_s),

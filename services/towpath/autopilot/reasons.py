@@ -23,6 +23,7 @@ RULES = {
 _CAUSES = {
     Cause.DOWN: "{site} will be down {time}",
     Cause.LINK: "{site} will have no link {time}",
+    Cause.COVERAGE: "{site} had no link where it will be {time}",
     Cause.BATTERY: "the battery of {site} will be empty {time}",
     Cause.PRICE: "energy at {site} costs {factor:g} times as much {time}",
 }

@@ -15,6 +15,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import QueryMetrics
 from towpath.contracts.pipeline_commands import ListPipelines
+from towpath.contracts.storage import QueryValues
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
@@ -29,6 +30,7 @@ _ASKED = (
     AbortMigration,
     FinishMigration,
     QueryMetrics,
+    QueryValues,
 )
 
 

@@ -17,6 +17,8 @@ class Cause(StrEnum):
     """It is announced that the site does not run: maintenance."""
     LINK = "link"
     """It is announced that its links are gone: a tunnel."""
+    COVERAGE = "coverage"
+    """It is a vehicle, and had no link where it will be."""
     BATTERY = "battery"
     """Its battery will be empty."""
     PRICE = "price"
