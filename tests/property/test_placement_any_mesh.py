@@ -34,7 +34,11 @@ def meshes(draw: st.DrawFn) -> MeshView:
         for name in NAMES
     ]
     links = [
-        Link(u, v, draw(FEW) / 10, draw(st.sampled_from([5.0, 50.0, float("inf")])), draw(FEW) / 10)
+        Link(
+            *(u, v, draw(FEW) / 10, draw(st.sampled_from([5.0, 50.0, float("inf")]))),
+            loss=draw(FEW) / 10,
+            price_per_byte=draw(FEW) / 100,
+        )
         for u, v in itertools.permutations(NAMES, 2)
         if draw(st.integers(0, 5))
     ]
@@ -83,6 +87,7 @@ def test_scores_when_computed_for_many_then_are_those_of_each_placement(data: st
         assert scores.latency_s[number] == pytest.approx(found.latency_s)
         assert scores.mean_latency_s[number] == pytest.approx(found.mean_latency_s)
         assert scores.checked_share[number] == pytest.approx(found.checked_share)
+        assert scores.link_price_per_h[number] == pytest.approx(found.link_price_per_h)
         assert found.latency_s == pytest.approx(longest_path_s(view, placement))
         if view.joules_per_byte == 0 or not any(one.lacking == "link" for one in limits):
             assert scores.added_w[number] == pytest.approx(found.added_w)

@@ -69,3 +69,20 @@ def test_explain_when_two_queries_use_a_number_then_it_is_kept_once() -> None:
     assert result.exit_code == 0, result.stderr
     assert "count of delay of departures → mean_delay, late_share" in result.stdout
     assert result.stdout.count("count of delay of departures →") == 1
+
+
+def test_explain_when_a_query_names_a_scheduler_then_says_that_its_policy_finds_the_site(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "lean.sight"
+    text = 's = STREAM FROM topic(topic="site/a")\nq = COMPUTE AVG(x, 10 SECONDS) EVERY 10 SECONDS'
+    file.write_text(text)
+    assert (
+        "answers are made at the site that asks"
+        in run("explain", str(file), "--at", "a", "--sites", "a").stdout
+    )
+
+    file.write_text(f"{text} WITH SCHEDULER=RAINBOW_EnergyAware")
+
+    found = run("explain", str(file), "--at", "a", "--sites", "a").stdout
+    assert "answers are made at a site that the policy energy finds" in found

@@ -17,9 +17,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.metrics_table import AVAILABILITY
+from towpath.contracts.pipeline import PolicyName
 from towpath.contracts.pipeline_commands import ListPipelines, PipelineList
 from towpath.contracts.placement import PlacementProposal, PlaceNewJobs, ProposePlacement
-from towpath.contracts.site import Capacity, SiteSpec, SiteState, SiteStatus
+from towpath.contracts.site import Capacity, PowerSpec, SiteLink, SiteSpec, SiteState, SiteStatus
 
 VALUES = {
     ("jfk", "process:engine", "process.cpu.utilization"): 0.5,
@@ -101,6 +102,18 @@ async def test_proposal_when_a_site_is_to_be_empty_then_its_jobs_move_and_the_pr
     assert (clean.state_bytes, clean.transfer_s) == (1e6, pytest.approx(1.01))
 
 
+async def test_proposal_when_links_have_a_price_then_tells_that_of_an_hour() -> None:
+    mesh = Mesh()
+    mesh.specs[0] = mesh.specs[0].model_copy(update={"link": SiteLink(price_per_gb=10.0)})
+
+    found = await placements(mesh).propose(ProposePlacement(avoid=["jfk"]))
+
+    assert found.current.link_price_per_h == 0, "all jobs are where their data is"
+    moved = found.proposed
+    assert moved.link_price_per_h == pytest.approx(moved.bytes_per_s * 3600 * 10 / 1e9)
+    assert moved.link_price_per_h > 0
+
+
 async def test_proposal_when_only_some_jobs_may_move_then_the_others_stay_and_say_why() -> None:
     found = await placements(Mesh()).propose(ProposePlacement(avoid=["jfk"], jobs=["mean"]))
 
@@ -156,6 +169,26 @@ async def test_new_job_when_the_site_of_its_data_is_sound_then_is_there_else_els
     [place] = found.places
     assert (place.job, place.site, place.cores, found.policy) == ("fresh", expected, 0.25, "performance")
     assert "cores are left there" in place.reason
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("performance", "jfk"), ("energy", "cloud")])
+async def test_new_job_when_a_policy_is_named_then_that_one_finds_its_site(
+    policy: str, expected: str
+) -> None:
+    mesh = Mesh()
+    mesh.specs[0] = mesh.specs[0].model_copy(update={"power": PowerSpec(idle_w=10.0, active_w=90.0)})
+    asked = PlaceNewJobs(jobs=[new("fresh")], policy=PolicyName(policy))
+
+    found = await placements(mesh).place_new(asked)
+
+    assert (found.policy, found.places[0].site) == (policy, expected)
+
+
+async def test_new_job_when_the_policy_looks_at_no_cores_then_a_place_without_room_is_refused() -> None:
+    asked = PlaceNewJobs(jobs=[new("greedy", resources={"cores": 9.0})], policy=PolicyName.BASELINE)
+
+    with pytest.raises(TowpathError, match="there is no place for job 'greedy': jfk has"):
+        await placements(Mesh()).place_new(asked)
 
 
 async def test_new_job_when_no_site_has_room_then_the_refusal_says_what_is_short() -> None:

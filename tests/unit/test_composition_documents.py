@@ -10,6 +10,7 @@ import pytest
 from towpath.composition.documents import names_addresses, read_document
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import Forward, Python
+from towpath.contracts.pipeline import PolicyName
 from towpath.contracts.site import SiteState, SiteStatus
 
 OWN = """\
@@ -70,6 +71,12 @@ def test_document_when_ours_then_its_places_are_those_of_the_pipeline() -> None:
     read = read_document(OWN, name=None, sites=())
     assert (read.spec.name, [job.name for job in read.spec.jobs]) == ("delays", ["clean", "late"])
     assert read.place("jobs[1].inputs[0].topic") == "jobs[1].inputs[0].topic"
+
+
+def test_document_when_it_names_a_policy_then_new_jobs_are_placed_by_it_and_a_wrong_one_is_refused() -> None:
+    assert read_document(OWN, name=None, sites=()).spec.policy is PolicyName.PERFORMANCE
+    assert read_document(f"{OWN}policy: energy\n", name=None, sites=()).spec.policy is PolicyName.ENERGY
+    assert places(f"{OWN}policy: enrgy\n") == ["policy"]
 
 
 @pytest.mark.parametrize("media_type", [None, "application/json"])

@@ -11,12 +11,13 @@ from coordinator_trial import Played, apply_record, entry, job, pipeline
 from towpath.contracts.commands import DeployJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command
-from towpath.contracts.pipeline import Action, PipelineJob
+from towpath.contracts.pipeline import Action, PipelineJob, PolicyName
 from towpath.contracts.placement import NewPlace, NewPlaces, PlacementFigures, PlaceNewJobs
 from towpath.contracts.site import SiteSpec
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_update
 from towpath.coordinator.pipelines.decisions import Decision, decide
 from towpath.protocols.record import JobEntry
+from towpath.queries.compilation import Asked, compiled
 
 NO_ROOM = TowpathError(ErrorCode.NOT_ALLOWED, "it needs 9 cores", field="jobs", value="b", allowed="less")
 FIGURES = PlacementFigures(latency_s=0, power_w=0, checked_share=0, bytes_per_s=0)
@@ -137,7 +138,27 @@ async def test_pipeline_when_new_jobs_are_auto_then_they_are_placed_together_and
         "new in the description; auto is lga: there is room"
     ]
     [asked] = played.asked
+    assert asked.policy is PolicyName.PERFORMANCE
     assert [(each.name, each.site) for each in asked.jobs] == [("a", "auto"), ("b", "auto"), ("c", "jfk")]
+
+
+async def test_queries_when_they_name_a_scheduler_then_its_policy_is_asked_once() -> None:
+    text = 's = STREAM FROM topic(topic="site/a", value="v") q = COMPUTE AVG(s, 1 m) WITH SCHEDULER=energy'
+    spec = compiled(Asked("delays", "jfk", text, {}, ["jfk", "lga"])).pipeline
+    played = Placing()
+
+    decision = await decide(spec, played.situation, cast("Any", played), drop_state=[])
+
+    panes, answers = decision.spec.jobs
+    assert [asked.policy for asked in played.asked] == [PolicyName.ENERGY]
+    assert (panes.site, answers.site, answers.output.site) == ("jfk", "lga", "jfk")
+    running = entry(panes)
+    entries = {panes.name: running, answers.name: entry(answers, {panes.name: running})}
+    later = Placing(entries, newest=apply_record(decision.spec))
+    again = await decide(spec, later.situation, cast("Any", later), drop_state=[])
+    assert again.changes_nothing
+    assert again.is_current
+    assert later.asked == []
 
 
 async def test_pipeline_when_the_same_file_is_applied_again_then_nothing_changes_and_no_one_is_asked() -> (

@@ -11,7 +11,7 @@ from towpath.composition.mesh_view import EVENT_BYTES, LEAST_RATE, picture
 from towpath.contracts.commands import EXAMPLE_SPEC, JobView
 from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import Demand, PipelineJob, Placement
-from towpath.contracts.site import Capacity, PowerSpec, SiteSpec
+from towpath.contracts.site import Capacity, PowerSpec, SiteLink, SiteSpec
 
 NOW = 1_000.0
 SITES = [
@@ -100,6 +100,17 @@ def test_picture_when_sites_say_what_they_have_then_it_is_theirs() -> None:
 
     assert (view.site["jfk"].cores, view.site["jfk"].memory_mb) == (1.5, 800)
     assert (view.site["cloud"].cores, view.site["cloud"].idle_w, view.site["cloud"].active_w) == (2, 70, 200)
+
+
+def test_link_when_both_its_sites_pay_for_bytes_then_its_price_is_the_sum() -> None:
+    priced = [
+        SiteSpec(name="jfk", link=SiteLink(price_per_gb=2.0)),
+        SiteSpec(name="cloud", link=SiteLink(price_per_gb=0.5)),
+    ]
+
+    [link] = picture(priced, [], {}, measured(**{"jfk, link:cloud, link.round_trip": 0.02}), NOW).view.links
+
+    assert link.price_per_byte == pytest.approx(2.5e-9)
 
 
 def test_links_when_two_sites_did_not_measure_each_other_then_lead_over_the_hub() -> None:

@@ -32,6 +32,7 @@ def test_evaluation_when_a_path_crosses_a_link_then_has_latency_batch_and_bytes(
     assert found.latency_s == pytest.approx(0.02 + 50 * 100 / 50_000)
     assert found.critical_path == ("sensors", "clean", "count")
     assert found.link_bytes_per_s == {("edge", "cloud"): 5000}
+    assert found.link_price_per_h == pytest.approx(5000 * 0.001 * 3600)
     assert found.feasible
 
 

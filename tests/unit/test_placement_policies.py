@@ -48,6 +48,30 @@ def test_performance_when_the_source_has_room_then_stays_there() -> None:
     assert policy("performance").place(VIEW) == dict.fromkeys(NAMES, "server")
 
 
+@pytest.mark.parametrize("name", ["performance", "quality", "energy"])
+def test_policy_when_sites_are_alike_then_takes_the_one_with_the_cheaper_link(name: str) -> None:
+    sites = (Site("gate", 0, 0), Site("dear", 4, 4000), Site("cheap", 4, 4000))
+    links = (
+        Link("gate", "dear", 0.02, price_per_byte=2e-9),
+        Link("gate", "cheap", 0.02, price_per_byte=1e-9),
+    )
+    source = Source("in", "gate", 100, bytes_per_event=200)
+
+    placement = policy(name).place(MeshView(sites, links, (source,), (Job("clean", ("in",), 0.01, 10),)))
+
+    assert placement == {"clean": "cheap"}
+
+
+def test_energy_when_power_is_alike_then_a_cheaper_link_comes_before_a_faster_one() -> None:
+    sites = (Site("gate", 0, 0), Site("fast", 4, 4000), Site("cheap", 4, 4000))
+    links = (Link("gate", "fast", 0.01, price_per_byte=1e-9), Link("gate", "cheap", 0.02))
+    source = Source("in", "gate", 100, bytes_per_event=200)
+    view = MeshView(sites, links, (source,), (Job("clean", ("in",), 0.01, 10),))
+
+    assert policy("energy").place(view) == {"clean": "cheap"}
+    assert policy("performance").place(view) == {"clean": "fast"}
+
+
 def test_performance_when_sites_are_as_near_then_stronger_ones_get_more() -> None:
     sites = (Site("gate", 0, 0), Site("weak", 2, 4000), Site("strong", 6, 4000))
     links = (Link("gate", "weak", 0.02), Link("gate", "strong", 0.02), Link("weak", "strong", 0.02))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from towpath.contracts.errors import TowpathError
 from towpath.contracts.fields import FieldType
+from towpath.contracts.pipeline import PolicyName
+from towpath.placement.jobs.policies.registry import POLICIES
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
 from towpath.queries.meaning import FieldFilter, QuerySet, Source
@@ -21,8 +22,6 @@ EXAMPLES_OF_QUERIES = HERE.parents[1] / "examples" / "queries"
 PAGE = (HERE.parents[1] / "docs" / "query-language.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```streamsight\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 EXAMPLES = re.split(r"(?m)^# (F.*)\n", (HERE / "streamsight_examples.txt").read_text(encoding="utf-8"))[1:]
-NOT_BUILT = re.compile(r"WITH SCHEDULER=\w+")
-"""A clause that Towpath refuses."""
 FILLED = {"namespace": "towpath", "podName": "engine", "node-id": "jfk"}
 TITLES, TEXTS = EXAMPLES[::2], EXAMPLES[1::2]
 """The published examples, as they are printed."""
@@ -52,7 +51,7 @@ def test_published_example_when_compiled_then_reads_the_metrics_of_all_sites(tex
     if not missing and not parse(text).streams:
         missing = {"energy_consumption"}
     front = "".join(f"{name} = STREAM FROM metrics()\n" for name in sorted(missing))
-    asked = Asked("example", "cloud", NOT_BUILT.sub("", front + text), FILLED, ["cloud", "jfk"])
+    asked = Asked("example", "cloud", front + text, FILLED, ["cloud", "jfk"])
 
     found = compiled(asked)
 
@@ -68,9 +67,38 @@ def test_published_examples_when_all_are_counted_then_there_are_nine_of_them() -
     assert sum(len(parse(text).insights) for text in TEXTS) == 13
 
 
-def test_published_example_when_its_option_is_not_built_then_is_refused_and_says_so() -> None:
-    with pytest.raises(TowpathError, match="belongs to the language, and is not built yet"):
-        meaning(f"{STREAM}q = COMPUTE AVG(departures, 1 HOURS) WITH SCHEDULER=RAINBOW_EnergyAware")
+@pytest.mark.parametrize(
+    ("written", "policy"),
+    [
+        ("energy", "energy"),
+        ("Baseline", "baseline"),
+        ("RAINBOW_EnergyAware", "energy"),
+        ("RAINBOW_PerformanceAware", "performance"),
+        ("rainbow_quality", "quality"),
+        ("BaselineScheduler", "baseline"),
+        ("PerfScheduler", "performance"),
+        ("PerfDQScheduler", "quality"),
+        ("RAINBOW_PerfEnergyScheduler", "energy"),
+        ('"energy"', "energy"),
+    ],
+)
+def test_scheduler_when_written_as_towpath_or_rainbow_does_then_is_a_policy(
+    written: str, policy: str
+) -> None:
+    found = meaning(f"{STREAM}q = COMPUTE AVG(departures, 1 HOURS) WITH SCHEDULER={written}")
+
+    assert found.scheduler == policy
+
+
+def test_scheduler_when_one_query_of_a_text_names_it_then_is_that_of_all() -> None:
+    asked = "a = COMPUTE AVG(departures, 1 h)  b = COMPUTE MAX(departures, 1 h)"
+
+    assert meaning(f"{STREAM}{asked}").scheduler is None
+    assert meaning(f"{STREAM}{asked} WITH SCHEDULER=quality").scheduler == "quality"
+
+
+def test_scheduler_when_a_policy_has_a_name_in_contracts_then_there_is_that_policy() -> None:
+    assert {str(name) for name in PolicyName} == POLICIES.keys()
 
 
 @pytest.mark.parametrize("text", BLOCKS)

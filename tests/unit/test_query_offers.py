@@ -37,6 +37,8 @@ OF_METRICS = ("metricID", "entityType", "nodeID", "podName", "podNamespace")
         ("z = COMPUTE AVG(INSIGHT ", ["q", "z"]),
         ("z = COMPUTE AVG(s1, 10 m) ", ["EVERY", "BY", "WHEN", "WITH"]),
         ("z = COMPUTE AVG(s1, 10 m) BY k", ["at", "v", "k"]),
+        ("z = COMPUTE AVG(s1, 10 m) WITH SCHEDULER=e", ["baseline", "performance", "quality", "energy"]),
+        ("scheduler = ", ["STREAM", "COMPUTE"]),
         ("# AVG", []),
         ("name", []),
     ],

@@ -119,6 +119,13 @@ MISTAKES = [
     ("q = COMPUTE AVG(x, 9 EVENTS) WITH SALIENCE 5", 1, 1, "allowed: AVG(…, 10 MINUTES)"),
     ("q = COMPUTE AVG(x, 1 m) EVERY 2 EVENTS WITH SALIENCE 5", 1, 1, "there is no n-th one"),
     ("q = COMPUTE 1 + AVG(x, 1 m) WITH MAX_ERROR 0.1 AND CONFIDENCE 0.9", 1, 1, "'+'; allowed: products"),
+    ("q = COMPUTE AVG(x, 1 m) WITH SCHEDULER enrgy", 1, 30, "SCHEDULER cannot be 'enrgy'"),
+    ("q = COMPUTE AVG(x, 1 m) WITH SCHEDULER enrgy", 1, 30, "did you mean 'energy'?"),
+    ("q = COMPUTE AVG(x, 1 m) WITH SCHEDULER 5", 1, 30, "allowed: baseline, performance, quality, energy"),
+    (
+        "q = COMPUTE AVG(x, 1 m) WITH SCHEDULER=energy\np = COMPUTE x WITH SCHEDULER=PerfScheduler", 2, 1,
+        "one job answers all queries of a text, and 'q' names another SCHEDULER",
+    ),
     ("q = COMPUTE OUTLIER_DETECTION(x, 1 m) WITH K=5", 1, 44, "K needs ALGORITHM and R"),
     ("q = COMPUTE AVG(x, 1 m) EVERY 1 s WITH ALGORITHM pmcod AND K=1 AND R=1", 1, 1, "belongs to OUTLIER"),
     ("q = COMPUTE OUTLIER_DETECTION(x, 1 m) EVERY 1 s", 1, 1, "outliers are detected by an algorithm"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from towpath.contracts.operators import Chain, Window
+from towpath.contracts.pipeline import PolicyName
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
+from towpath.queries.explanation import explanation
 from towpath.queries.parsing import parse
 from towpath.queries.planning import SharedPlan, shared_plan
 from towpath.queries.program import Part
@@ -100,6 +102,32 @@ def test_jobs_when_events_are_at_several_sites_then_panes_cross_and_the_asking_s
     running = answering(made.pipeline)
     assert running is not None
     assert running[1].text == text
+
+
+def test_jobs_when_a_query_names_a_scheduler_then_only_the_one_that_answers_is_auto_and_answers_stay() -> (
+    None
+):
+    text = STREAM.replace('value="v"', 'value="v", sites="*"') + "q = COMPUTE AVG(s, 1 m) EVERY 1 m"
+    asked = Asked("q", "cloud", f"{text} WITH SCHEDULER=RAINBOW_EnergyAware", {}, ["jfk", "cloud"])
+
+    made = compiled(asked)
+
+    cloud, jfk, answers = made.pipeline.jobs
+    assert [job.site for job in (cloud, jfk, answers)] == ["cloud", "jfk", "auto"]
+    assert (answers.output_site, answers.output.topic) == ("cloud", "queries/q")
+    assert made.pipeline.policy is PolicyName.ENERGY
+
+
+def test_plan_when_a_query_names_a_scheduler_then_says_so_and_panes_of_all_sites_may_cross() -> None:
+    text = STREAM + "q = COMPUTE AVG(s, 1 m) EVERY 1 m"
+
+    plain = explanation(compiled(Asked("q", "jfk", text, {}, ["jfk"])))
+    placed = explanation(compiled(Asked("q", "jfk", f"{text} WITH SCHEDULER=energy", {}, ["jfk"])))
+
+    assert (plain.scheduler, plain.sites[0].bytes_per_key_and_hour) == (None, 0)
+    assert placed.scheduler is PolicyName.ENERGY
+    assert placed.sites[0].bytes_per_key_and_hour > 0
+    assert (placed.at, placed.topic) == (plain.at, plain.topic)
 
 
 @pytest.mark.parametrize(("every", "interval_s"), [("1 s", 1), ("10 s", 2), ("10 m", 10)])

@@ -68,11 +68,26 @@ class PipelineJob(JobSpec):
         return left.model_copy(update={"container": limited})
 
 
+class PolicyName(StrEnum):
+    """Policy that finds the sites of new jobs."""
+
+    BASELINE = "baseline"
+    """Round robin, to compare with."""
+    PERFORMANCE = "performance"
+    """Least latency."""
+    QUALITY = "quality"
+    """Latency against the share of data that can be checked."""
+    ENERGY = "energy"
+    """Least power."""
+
+
 class PipelineSpec(Model):
     """A pipeline as a user describes it: its jobs, connected by the topics they write and read."""
 
     name: PipelineName
     jobs: list[PipelineJob]
+    policy: PolicyName = PolicyName.PERFORMANCE
+    """Finds the sites of new jobs where these are `auto`. A job that runs stays where it is."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> PipelineSpec:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from towpath.contracts.job import EXAMPLE_SPEC
 from towpath.contracts.message import AUTO_SITE, ROOT, Command, JobName, Model, SiteName
-from towpath.contracts.pipeline import PipelineJob
+from towpath.contracts.pipeline import PipelineJob, PolicyName
 
 
 class PlacementFigures(Model):
@@ -23,6 +23,8 @@ class PlacementFigures(Model):
     """Share of the sources' data that can be checked with what jobs leave."""
     bytes_per_s: float
     """Over all links."""
+    link_price_per_h: float = 0.0
+    """Of what crosses links in an hour, by `sites.link.price_per_gb`."""
     shortages: list[str] = []
     """Lack of sites or links. Without any, all jobs have room."""
 
@@ -115,6 +117,7 @@ class PlaceNewJobs(Command[NewPlaces]):
 
     jobs: list[PipelineJob]
     """The job, or all jobs of its pipeline. Those that run already are at the site that is named."""
+    policy: PolicyName = PolicyName.PERFORMANCE
     leaving: list[JobName] = []
     """Jobs that are about to be removed, and need no more room."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.operators import MAX_QUERY_TEXT
-from towpath.contracts.pipeline import ApplyState, PipelineJob, WebAddress
+from towpath.contracts.pipeline import ApplyState, PipelineJob, PolicyName, WebAddress
 from towpath.contracts.rest import LARGEST_SERIAL
 
 MAX_NEWEST = 10_000
@@ -77,6 +77,7 @@ class OfferKind(StrEnum):
     UNIT = "unit"
     PARAMETER = "parameter"
     OPTION = "option"
+    POLICY = "policy"
     TOPIC = "topic"
     SITE = "site"
 
@@ -147,7 +148,7 @@ class SiteShare(Model):
     pane_s: float
     """Length of a pane, seconds."""
     bytes_per_key_and_hour: int
-    """Expected to leave the site, for each key that has events all the time; 0 at the site that asks."""
+    """Expected to leave the site, for each key that has events all the time; 0 where the answers are made."""
     parts: list[SharedPart]
 
 
@@ -157,6 +158,8 @@ class QueryExplanation(Model):
     at: SiteName
     topic: str
     """Topic of the answers."""
+    scheduler: PolicyName | None
+    """Policy that finds the site where answers are made of panes; null: the site that asks."""
     queries: list[QuerySummary]
     sites: list[SiteShare]
     thinned: bool

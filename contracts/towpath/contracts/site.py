@@ -194,6 +194,14 @@ class PowerSpec(Model):
     as the machine's system tells."""
 
 
+class SiteLink(Model):
+    """The link of a site to the hub and to other sites."""
+
+    price_per_gb: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Price of each gigabyte (of 10^9 bytes) that the site sends or receives, in any currency that all sites
+    of the mesh use. What goes from one site to another costs what both links cost."""
+
+
 class SiteRuntime(StrEnum):
     """Ways in which the agent runs the site's server, broker and engine."""
 
@@ -237,6 +245,7 @@ class SiteSpec(Model):
     broker: BrokerSpec = BrokerSpec()
     capacity: Capacity = Capacity()
     power: PowerSpec = PowerSpec()
+    link: SiteLink = SiteLink()
     container: ContainerSpec = ContainerSpec()
     listen: str = "127.0.0.1"
     """Address that broker and MQTT listener bind to."""

@@ -17,7 +17,7 @@ from towpath.composition.texts import load
 from towpath.composition.violations import all_at_once, violations
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import NAME_PATTERN, Model, is_name
-from towpath.contracts.pipeline import PipelineJob, PipelineName, PipelineSpec
+from towpath.contracts.pipeline import PipelineJob, PipelineName, PipelineSpec, PolicyName
 from towpath.contracts.site import SiteStatus
 
 
@@ -35,6 +35,7 @@ class _OwnDocument(Model):
 
     name: PipelineName | None = None
     jobs: list[PipelineJob]
+    policy: PolicyName = PolicyName.PERFORMANCE
 
 
 def read_document(
@@ -64,7 +65,8 @@ def read_document(
     except ValidationError as error:
         raise all_at_once(violations(error, content)) from error
     named, errors = _named(content, name)
-    return ReadDocument(_pipeline(named, own.jobs, [*errors, *_twice(own.jobs)]), lambda field: field)
+    spec = _pipeline(named, own.jobs, [*errors, *_twice(own.jobs)])
+    return ReadDocument(spec.model_copy(update={"policy": own.policy}), lambda field: field)
 
 
 def names_addresses(text: str, media_type: str | None = None) -> bool:

@@ -21,7 +21,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.pipeline import PipelineJob
 from towpath.contracts.site import SiteSpec
-from towpath.placement.jobs.view import Job, MeshView, Site, Source
+from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source
 
 RATES = ("job.event_rate", "job.result_rate", "job.backlog", "process.cpu.utilization")
 """Metrics of which the picture has the mean of some minutes, or how they rose."""
@@ -84,7 +84,7 @@ def picture(
     cores = _cores(present, described, measured)
     idle = MeshView(
         sites=tuple(_site(site, measured) for site in sites),
-        links=tuple(measured.links(sorted(names))),
+        links=tuple(_priced(measured.links(sorted(names)), sites)),
         sources=tuple(_sources(present, streams, measured, names)),
         jobs=tuple(_job(job, streams, described, measured, names, stays) for job in present),
         age_s=max(measured.age_s(now), 0.0),
@@ -199,6 +199,13 @@ def _site(spec: SiteSpec, measured: Measurements) -> Site:
         battery_share=1.0 if charge is None else charge,
         stability=1.0 if stability is None else stability,
     )
+
+
+def _priced(links: Iterable[Link], sites: Iterable[SiteSpec]) -> Iterator[Link]:
+    """Yield links with the price of a byte: it passes the links of both sites."""
+    prices = {site.name: site.link.price_per_gb / 1e9 for site in sites}
+    for link in links:
+        yield replace(link, price_per_byte=prices[link.origin] + prices[link.target])
 
 
 def source_of(entry: tuple[str, str, str | None]) -> str:

@@ -39,9 +39,6 @@ from towpath.queries.tree import (
     parts_of,
 )
 
-_NOT_BUILT = ("scheduler",)
-"""Options of the language that Towpath cannot keep yet. It refuses what it would have to ignore."""
-
 ESTIMATED_EVERY = TimeWindow(1_000_000)
 """Moments of a query that is estimated and has no EVERY: it does not see each event."""
 
@@ -62,6 +59,7 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
         {insight.name: insight for insight in text.insights},
     )
     _check_times(text, scope)
+    _check_schedulers(text)
     queries = {insight.name: _query(insight, scope) for insight in text.insights}
     placed: dict[str, Query] = {}
     for name in _order(scope, queries):
@@ -82,6 +80,16 @@ def _check_times(text: QueryText, scope: Scope) -> None:
         if scope.streams[other.name].source.time != source.time:
             what = f"the events of a topic have one time, and {other.name!r} names another field for it"
             raise problem(stream.place, what, found=stream.name, allowed="the same `time` in both streams")
+
+
+def _check_schedulers(text: QueryText) -> None:
+    """Raise `TowpathError` if queries name different schedulers: one job answers all of them."""
+    named = [insight for insight in text.insights if insight.options.scheduler is not None]
+    for insight in named:
+        first, name = named[0], insight.options.scheduler
+        if name != first.options.scheduler:
+            what = f"one job answers all queries of a text, and {first.name!r} names another SCHEDULER"
+            raise problem(insight.place, what, found=name, allowed="the same in both, or two texts")
 
 
 def _order(scope: Scope, queries: Mapping[str, Query]) -> Iterator[str]:
@@ -155,10 +163,6 @@ def _check_query(insight: Insight, query: Query) -> None:
     names = [grouping.name for grouping in query.by]
     if len(set(names)) < len(names):
         raise problem(insight.place, "BY names a field twice", found=names[-1])
-    for name in _NOT_BUILT:
-        if getattr(query.options, name):
-            what = f"{name.upper()} belongs to the language, and is not built yet"
-            raise problem(insight.place, what, found=name.upper(), allowed="a query without it")
     detects = isinstance(query.expression, Use) and query.expression.function == OUTLIERS
     if detects and query.options.algorithm is None:
         what = "outliers are detected by an algorithm"

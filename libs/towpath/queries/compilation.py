@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fields import FieldType
 from towpath.contracts.job import Input, Output, Thinning
+from towpath.contracts.message import AUTO_SITE
 from towpath.contracts.operators import (
     Aggregate,
     AggregateFunction,
@@ -22,7 +23,7 @@ from towpath.contracts.operators import (
     Step,
     Window,
 )
-from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.contracts.pipeline import PipelineJob, PipelineSpec, PolicyName
 from towpath.queries.checking import check
 from towpath.queries.meaning import ALL_SITES, HERE, QuerySet, Source
 from towpath.queries.parsing import parse
@@ -101,7 +102,8 @@ def compiled(asked: Asked) -> Compiled:
 
     Each site with events makes panes of them, which are few and small. The site that asks makes answers of
     panes. That takes a job of its own also where events and answers are at one site: it has little to do, and
-    would cost more as a step that runs with every micro-batch of events.
+    would cost more as a step that runs with every micro-batch of events. With a scheduler it runs where that
+    policy finds its place, and its answers are still at the site that asks.
     Raises `TowpathError` with the place in the text.
     """
     meaning = check(parse(asked.text), asked.filled)
@@ -115,7 +117,8 @@ def compiled(asked: Asked) -> Compiled:
     )
     try:
         jobs = _jobs(asked, meaning, plans)
-        return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=jobs))
+        policy = PolicyName(meaning.scheduler or PolicyName.PERFORMANCE)
+        return Compiled(asked, meaning, plans, PipelineSpec(name=asked.name, jobs=jobs, policy=policy))
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
 
@@ -152,9 +155,9 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
     ]
     answers = PipelineJob(
         name=asked.name,
-        site=asked.site,
+        site=AUTO_SITE if meaning.scheduler else asked.site,
         inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
-        output=Output(topic=asked.topic),
+        output=Output(topic=asked.topic, site=asked.site if meaning.scheduler else None),
         operator=Query(text=asked.text, filled={**asked.filled}),
         trigger_s=ANSWERING_S,
         webhook=asked.webhook,

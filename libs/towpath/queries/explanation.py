@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from towpath.contracts.pipeline import PolicyName
 from towpath.contracts.query import QueryExplanation, QuerySummary, SharedPart, SiteShare
 from towpath.queries.compilation import Compiled, SitePlan
 from towpath.queries.meaning import Query
@@ -29,11 +30,14 @@ def summaries(found: Compiled) -> list[QuerySummary]:
 
 def explanation(found: Compiled) -> QueryExplanation:
     """Return what is computed where, and for which queries."""
+    scheduler = found.meaning.scheduler
+    made_at = None if scheduler else found.asked.site
     return QueryExplanation(
         at=found.asked.site,
         topic=found.asked.topic,
+        scheduler=PolicyName(scheduler) if scheduler else None,
         queries=summaries(found),
-        sites=[_share(at, crosses=at.site != found.asked.site) for at in found.sites],
+        sites=[_share(at, crosses=at.site != made_at) for at in found.sites],
         thinned=found.meaning.is_thinned,
         jobs=found.pipeline.jobs,
     )

@@ -95,6 +95,11 @@ class QuerySet:
         return all(query.options.is_estimated for query in self.queries if query.reads_streams)
 
     @property
+    def scheduler(self) -> str | None:
+        """The policy that finds the site where answers are made; None: the site that asks."""
+        return next((query.options.scheduler for query in self.queries if query.options.scheduler), None)
+
+    @property
     def used(self) -> list[Source]:
         """The streams that any query reads, each once."""
         arguments = [argument for query in self.queries for argument in query.arguments]

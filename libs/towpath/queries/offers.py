@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from towpath.contracts.query import OfferKind, QueryOffer
 from towpath.queries.functions import FUNCTIONS, NAMES
-from towpath.queries.options import OPTIONS
+from towpath.queries.options import OPTIONS, POLICIES
 from towpath.queries.parsing import QUOTED_OR_COMMENT, Reached, reached
 from towpath.queries.providers import METRICS_PROVIDERS
 from towpath.queries.tree_builder import UNIT_OF
@@ -41,6 +41,7 @@ _TEXT_BEFORE = re.compile(r"[^\s,]*\Z")
 _OPEN = re.compile(r'"[^"\n]*["\n]|#[^\n]*\n|/\*.*?\*/|(?P<mark>"|#|/\*)', re.DOTALL)
 """Quoted texts and comments; `mark` begins one that goes on to the end."""
 _PARAMETER_BEFORE = re.compile(r"(\w+)\s*=\s*$")
+_SCHEDULER = re.compile(r"\bSCHEDULER\s*=\s*\Z", re.IGNORECASE)
 _PROVIDER = re.compile(r"\bFROM\s+(\w+)\s*\([^()]*\Z", re.IGNORECASE)
 _DECLARED = re.compile(r"\b([A-Za-z_]\w*)\s*[=:]\s*(STREAM|COMPUTE)\b", re.IGNORECASE)
 _STREAM = re.compile(r"\bSTREAM\s+FROM\s+\w+\s*\(([^)]*)", re.IGNORECASE)
@@ -103,6 +104,8 @@ def _next(before: str) -> tuple[Sequence[OfferKind], Sequence[str]]:
     if at is None:
         return [*_VALUES, Kind.UNIT], _CLAUSES
     clauses = [clause for clause in _CLAUSES if f"_{clause}" in at.accepted]
+    if _SCHEDULER.search(before) and "INTEGER" in at.accepted:
+        return [Kind.POLICY], clauses
     return (_names(at) if "NAME" in at.accepted else []), clauses
 
 
@@ -139,6 +142,7 @@ def _words_of(text: str) -> Words:
         Kind.FUNCTION: [*FUNCTIONS],
         Kind.UNIT: _UNITS,
         Kind.OPTION: [*OPTIONS],
+        Kind.POLICY: POLICIES,
         Kind.STREAM: [name for name, keyword in declared if keyword == "STREAM"],
         Kind.QUERY: [name for name, keyword in declared if keyword == "COMPUTE"],
         Kind.FIELD: sorted((fields | names) - {name for name, _ in declared}),

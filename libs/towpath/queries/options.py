@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.contracts.pipeline import PolicyName
 from towpath.queries.problems import problem
 from towpath.queries.tree import Algorithm, Options, Place
 
@@ -34,6 +36,25 @@ def _whole(field: str, allowed: str, least: int, most: int) -> _Option:
     return _Option(field, allowed, lambda value: _is_number(value) and fits(value), int)
 
 
+POLICIES = [str(policy) for policy in PolicyName]
+
+_RAINBOW_AROUND = re.compile(r"^rainbow_|(_?(aware|scheduler))+$")
+_OF_RAINBOW = {
+    "perf": PolicyName.PERFORMANCE,
+    "perfdq": PolicyName.QUALITY,
+    "perfenergy": PolicyName.ENERGY,
+}
+"""Name of a scheduler of RAINBOW, without what is around it → the policy that follows it."""
+
+
+def _policy(written: Any) -> str | None:
+    """Return a policy's name, also as RAINBOW writes it: `RAINBOW_EnergyAware`, `PerfDQScheduler`."""
+    name = _RAINBOW_AROUND.sub("", str(written).lower())
+    # Plain: Spark's workers get the options, and know no contracts.
+    found = _OF_RAINBOW.get(name, name)
+    return str(found) if found in POLICIES else None
+
+
 _ALGORITHMS = [str(algorithm) for algorithm in Algorithm]
 
 OPTIONS = {
@@ -41,7 +62,7 @@ OPTIONS = {
     "MAX_ERROR": _number("max_error", "more than 0, less than 1", lambda value: 0 < value < 1),
     "CONFIDENCE": _number("confidence", "0.5 to 0.9999", lambda value: 0.5 <= value <= 0.9999),
     "SALIENCE": _whole("salience", "a whole number, 0 to 100", 0, 100),
-    "SCHEDULER": _Option("scheduler", "the name of a policy", lambda value: isinstance(value, str)),
+    "SCHEDULER": _Option("scheduler", POLICIES, lambda value: _policy(value) is not None, _policy),
     "ALGORITHM": _Option(
         "algorithm",
         _ALGORITHMS,

@@ -203,6 +203,7 @@ class Options:
     salience: int | None = None
     """An overloaded site thins the queries with the least salience first."""
     scheduler: str | None = None
+    """Policy that finds the site where answers are made of panes."""
     algorithm: Algorithm | None = None
     k: int | None = None
     r: float | None = None

@@ -39,7 +39,7 @@ async def described(home: Home, path: Path, name: str | None) -> AsyncIterator[t
             read = read_document(text, name=name, sites=found.sites, otherwise=stem)
         jobs = [_with_absolute_artefact(job, path.parent) for job in read.spec.jobs]
         with telling(path, read.place):
-            yield bus, PipelineSpec(name=read.spec.name, jobs=jobs)
+            yield bus, PipelineSpec(name=read.spec.name, jobs=jobs, policy=read.spec.policy)
 
 
 def _with_absolute_artefact(job: PipelineJob, directory: Path) -> PipelineJob:

@@ -76,12 +76,16 @@ def _other(place: JobPlace) -> str:
     return place.proposed if place.proposed != place.current else ""
 
 
+def _price(per_h: float) -> str:
+    return f", price {per_h:.3g}/h" if per_h else ""
+
+
 def _figures(name: str, figures: PlacementFigures) -> tuple[object, ...]:
     return (
         name,
         "no link" if figures.latency_s is None else f"{1000 * figures.latency_s:.1f} ms",
         f"{figures.power_w:.1f} W",
-        f"{amount(int(figures.bytes_per_s))}/s",
+        f"{amount(int(figures.bytes_per_s))}/s{_price(figures.link_price_per_h)}",
         f"{100 * figures.checked_share:.0f} %",
         "; ".join(figures.shortages),
     )

@@ -25,11 +25,15 @@ def print_plan(plan: QueryExplanation, *, as_json: bool) -> None:
         tree.add(f"{query.query}: {query.moments}" + (f", by {', '.join(query.by)}" if query.by else ""))
     for at in plan.sites:
         crossing = f"about {at.bytes_per_key_and_hour:,} bytes per key and hour"
-        where = "the same site" if at.site == plan.at else crossing
+        where = "the same site" if plan.scheduler is None and at.site == plan.at else crossing
         branch = tree.add(f"[bold]{at.site}[/]: panes of {at.pane_s:g} s ({where})")
         for part in at.parts:
             branch.add(f"{part.part} of {part.of} → {', '.join(part.serves)}")
         branch.add(f"topics: {', '.join(at.topics)}")
+    found = (
+        "the site that asks" if plan.scheduler is None else f"a site that the policy {plan.scheduler} finds"
+    )
+    tree.add(f"answers are made at {found}")
     if plan.thinned:
         tree.add("a part of the events is read: all queries are content with estimates")
     print_rich(tree)

@@ -13,40 +13,50 @@ from towpath.contracts.message import AUTO_SITE
 from towpath.contracts.placement import NewPlace, NewPlaces, PlacementFigures, PlaceNewJobs
 from towpath.placement.jobs.evaluation import evaluate
 from towpath.placement.jobs.neighbours import placed_beside
-from towpath.placement.jobs.policy import NoFeasiblePlacement
+from towpath.placement.jobs.policy import NoFeasiblePlacement, Policy
 from towpath.placement.jobs.view import MeshView, Placement, avoiding
 
 
 def new_places(command: PlaceNewJobs, seen: Picture, running: Sequence[JobView]) -> NewPlaces:
-    """Return places by the policy `performance`. Raises `TowpathError`."""
+    """Return places by the policy that is asked for. Raises `TowpathError`."""
     try:
         new = view_of_new(seen, running, command.jobs, command.leaving)
-        wanted = _wanted(new)
+        wanted = _wanted(new, command.policy)
     except NoFeasiblePlacement as error:
         raise no_room(error) from error
     except ValueError as error:
         raise TowpathError(ErrorCode.INVALID, str(error), field="jobs", allowed="no circle") from error
     auto = {job.name for job in command.jobs if job.site == AUTO_SITE}
     return NewPlaces(
-        policy="performance",
+        policy=command.policy,
         age_s=new.view.age_s,
         places=[_place(new.view, wanted, job.name) for job in new.view.jobs if job.name in auto],
         figures=figures_of(new.view, wanted),
     )
 
 
-def _wanted(new: NewJobs) -> Placement:
+def _wanted(new: NewJobs, policy_name: str) -> Placement:
     # Here: policies need numpy, which takes 15 MB, and few meshes ask.
     from towpath.placement.autopilot.candidates import UNSTABLE_FROM
-    from towpath.placement.jobs.policies.performance import Performance
+    from towpath.placement.jobs.policies.registry import policy
 
+    chosen = policy(policy_name)
     unstable = {site.name for site in new.view.sites if site.stability <= 1 - UNSTABLE_FROM}
     try:
-        return placed_beside(Performance(), avoiding(new.view, unstable), new.beside, new.apart)
+        return _placed(chosen, avoiding(new.view, unstable), new)
     except NoFeasiblePlacement:
         if not unstable:
             raise
-    return placed_beside(Performance(), new.view, new.beside, new.apart)
+    return _placed(chosen, new.view, new)
+
+
+def _placed(policy: Policy, view: MeshView, new: NewJobs) -> Placement:
+    """Return a feasible placement: `baseline` looks at no cores and no links."""
+    found = placed_beside(policy, view, new.beside, new.apart)
+    short = evaluate(view, found).shortages
+    if short:
+        raise NoFeasiblePlacement(short[0].jobs[-1], short[0].lacking, str(short[0]), proven=False)
+    return found
 
 
 def _place(view: MeshView, wanted: Placement, name: str) -> NewPlace:
@@ -63,6 +73,7 @@ def figures_of(view: MeshView, placement: Placement) -> PlacementFigures:
     return PlacementFigures(
         latency_s=finite(found.latency_s),
         power_w=found.power_w,
+        link_price_per_h=found.link_price_per_h,
         checked_share=found.checked_share,
         bytes_per_s=sum(found.link_bytes_per_s.values()),
         shortages=[str(each) for each in found.shortages],

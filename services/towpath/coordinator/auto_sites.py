@@ -10,7 +10,7 @@ from towpath.composition.running import RunningJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import AUTO_SITE
-from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
+from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange, PolicyName
 from towpath.contracts.placement import NewPlace, PlaceNewJobs
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry
@@ -28,7 +28,7 @@ async def with_site(spec: JobSpec, jobs: Mapping[str, JobEntry], situation: Situ
         return stationary(spec, entry.spec, entry.site), ""
     asked = PipelineJob.model_validate(spec.model_dump())
     try:
-        place = (await _places([asked], (), situation))[spec.name]
+        place = (await _places([asked], situation))[spec.name]
     except TowpathError as error:
         raise TowpathError.of(
             error.detail.model_copy(update={"field": "site", "value": AUTO_SITE})
@@ -45,7 +45,7 @@ async def pipeline_with_sites(
         return known, {}
     leaving = sorted(mine.keys() - {job.name for job in spec.jobs})
     try:
-        places = await _places(known.jobs, leaving, situation)
+        places = await _places(known.jobs, situation, leaving, spec.policy)
     except TowpathError as error:
         names = [job.name for job in known.jobs if job.site == AUTO_SITE]
         meant = error.detail.value if error.detail.value in names else names[0]
@@ -64,9 +64,12 @@ def with_reason(change: PlannedChange, reasons: Mapping[str, str]) -> PlannedCha
 
 
 async def _places(
-    jobs: Sequence[PipelineJob], leaving: Sequence[str], situation: Situation
+    jobs: Sequence[PipelineJob],
+    situation: Situation,
+    leaving: Sequence[str] = (),
+    policy: PolicyName = PolicyName.PERFORMANCE,
 ) -> dict[str, NewPlace]:
-    question = PlaceNewJobs(jobs=[*jobs], leaving=[*leaving])
+    question = PlaceNewJobs(jobs=[*jobs], leaving=[*leaving], policy=policy)
     try:
         answer = await situation.bus.request(question, deadline_s=PLACE_S)
     except TowpathError as error:

@@ -8,7 +8,8 @@ All formulas are here, for one placement and readable. `scores.py` computes the 
   link penalty α·n is α for each step between two sites, because n, the sites that receive one site's share
   of a job, is 1 when jobs run whole.
 - Power: each site is on, and adds (active − idle) times its utilisation; joules per byte sent, if known.
-- Bytes: a site that has several readers of one stream receives it once, as mirrors do.
+- Bytes: a site that has several readers of one stream receives it once, as mirrors do. Links may have a price
+  of a byte; the price of a placement is that of an hour.
 - Checked data (EQUALITY): jobs that read a source check its data with what jobs leave of cores and memory.
   The checks of one site look at the same share of their data. The result is the mean over sources.
 """
@@ -22,6 +23,8 @@ from functools import reduce
 from typing import Any
 
 from towpath.placement.jobs.view import Job, MeshView, Pair, Placement, Site
+
+SECONDS_PER_H = 3600.0
 
 TOLERANCE = 1e-9
 """Sums of the same numbers in another order differ by less."""
@@ -68,6 +71,8 @@ class Usage:
     checked_shares: Mapping[str, float]
     """Site → share of their data at which its checks can look."""
     link_bytes_per_s: Mapping[Pair, float]
+    link_price_per_h: float
+    """Of what crosses links."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,8 @@ def usage(view: MeshView, placement: Placement) -> Usage:
         event_cores={site: sum(map(view.event_cores_of, jobs)) for site, jobs in at.items()},
         checked_shares=shares,
         link_bytes_per_s=sent,
+        link_price_per_h=SECONDS_PER_H
+        * sum(view.link[pair].price_per_byte * each for pair, each in sent.items() if pair in view.link),
     )
 
 

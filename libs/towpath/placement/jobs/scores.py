@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from towpath.placement.jobs.evaluation import TOLERANCE
+from towpath.placement.jobs.evaluation import SECONDS_PER_H, TOLERANCE
 from towpath.placement.jobs.view import Job, MeshView, Placement
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,7 @@ class Scores:
     added_w: Floats
     battery_cores: Floats
     """Cores used at sites on battery, each divided by the charge left."""
+    link_price_per_h: Floats
     crowding: Floats
     """Sum of cores used times utilisation: least if each site is used in proportion to its cores."""
 
@@ -65,6 +66,7 @@ class Scorer:
             [site.on_battery / max(site.battery_share, LEAST_SHARE) for site in view.sites]
         )
         self._bytes_per_s = self._per_pair("bytes_per_s", np.inf, np.inf)
+        self._price_per_byte = self._per_pair("price_per_byte", 0.0, 0.0)
         self._transfers = self._transfer_matrices()
         published = sum(view.bytes_out[name] for job in view.jobs for name in (*job.inputs, job.name))
         self._is_limited = bool((self._bytes_per_s < published).any())
@@ -88,7 +90,7 @@ class Scorer:
         shares, checking = self._checks(places, cores, free_mb)
         busy = np.minimum(cores + shares * checking, self.cores)
         latency_s, mean_latency_s, unlinked = self._latencies(places)
-        sent, over = self._links(places)
+        sent, over, price_per_s = self._links(places)
         total_cores = self.job_cores[:jobs].sum() or 1.0
         total_mb = self.job_mb[:jobs].sum() or 1.0
         short = _above(cores - self.cores) / total_cores + _above(-free_mb) / total_mb
@@ -101,6 +103,7 @@ class Scorer:
             checked_share=self._checked_share(places, shares),
             added_w=busy @ self._w_per_core + self.view.joules_per_byte * sent,
             battery_cores=cores @ self._burden,
+            link_price_per_h=SECONDS_PER_H * price_per_s,
             crowding=(cores * utilisation).sum(axis=1),
         )
 
@@ -177,8 +180,9 @@ class Scorer:
         fixed = self._source_sites.get(name, self._output_sites.get(name))
         return places[:, self._columns[name]] if fixed is None else np.full(len(places), fixed)
 
-    def _links(self, places: Places) -> tuple[Floats, Floats]:
-        """Return the bytes/s sent between sites, and those above bandwidths as a share of all published."""
+    def _links(self, places: Places) -> tuple[Floats, Floats, Floats]:
+        """Return the bytes/s sent between sites, those above bandwidths as a share of all published, and the
+        price of a second."""
         jobs = self.view.order[: places.shape[1]]
         edges = [(name, places[:, column]) for column, job in enumerate(jobs) for name in job.inputs]
         ways = [(name, self._kept_at(name, places), target) for name, target in edges]
@@ -187,8 +191,9 @@ class Scorer:
             for column, job in enumerate(jobs)
             if job.name in self._output_sites
         ]
-        if not ways or not (self._is_limited or self.view.joules_per_byte):
-            return np.zeros(len(places)), np.zeros(len(places))
+        is_priced = bool(self._price_per_byte.any())
+        if not ways or not (self._is_limited or self.view.joules_per_byte or is_priced):
+            return np.zeros(len(places)), np.zeros(len(places)), np.zeros(len(places))
         producers = [*dict.fromkeys(name for name, _, _ in ways)]
         producer = np.array([producers.index(name) for name, _, _ in ways])
         published = np.array([self.view.bytes_out[name] for name in producers])
@@ -198,13 +203,15 @@ class Scorer:
         links, producer = np.divmod(copies, len(producers))
         is_first = np.diff(copies, axis=1, prepend=-1) != 0
         is_sent = is_first & (links // len(self.sites) != links % len(self.sites))
-        running = np.cumsum(published[producer] * is_sent, axis=1)
+        sent = published[producer] * is_sent
+        running = np.cumsum(sent, axis=1)
         is_last = np.diff(links, axis=1, append=-1) != 0
         up_to_link = np.maximum.accumulate(np.where(is_last, running, 0.0), axis=1)
         per_link = running - np.pad(up_to_link, ((0, 0), (1, 0)))[:, :-1]
         bandwidth = self._bytes_per_s.ravel()[links]
         over = np.where(is_last & (per_link > bandwidth * (1 + TOLERANCE)), per_link - bandwidth, 0.0)
-        return running[:, -1], over.sum(axis=1) / (published.sum() or 1.0)
+        price_per_s = (sent * self._price_per_byte.ravel()[links]).sum(axis=1)
+        return running[:, -1], over.sum(axis=1) / (published.sum() or 1.0), price_per_s
 
     def _checked_share(self, places: Places, shares: Floats) -> Floats:
         best: dict[str, Floats] = {}

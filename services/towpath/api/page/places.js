@@ -61,5 +61,5 @@ export class PlacesPart {
   }
 }
 
-const figuresRow = (name, { latency_s: latency, power_w: power, bytes_per_s: speed, checked_share: checked, shortages }) =>
-  [name, duration(latency), `${number(power)} W`, `${bytes(speed)}/s`, `${number(100 * checked)} %`, shortages.join("; ")];
+const figuresRow = (name, { latency_s: latency, power_w: power, bytes_per_s: speed, link_price_per_h: price, checked_share: checked, shortages }) =>
+  [name, duration(latency), `${number(power)} W`, `${bytes(speed)}/s${price ? `, price ${number(price)}/h` : ""}`, `${number(100 * checked)} %`, shortages.join("; ")];

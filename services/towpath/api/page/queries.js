@@ -217,11 +217,12 @@ export class QueriesView {
 const saidOf = ({ text, at, filled, webhook }) => JSON.stringify([text, at, filled, webhook]);
 
 /** A table of what each site keeps, and for which queries. */
-function planOf({ sites }) {
+function planOf({ sites, scheduler }) {
   const rows = sites.flatMap((share) => share.parts.map((part, i) => make("tr", {}, make("td", {}, i ? "" : share.site),
     make("td", {}, i ? "" : duration(share.pane_s)), make("td", { class: "code" }, `${part.part} of ${part.of}`), make("td", {}, part.serves.join(", ")))));
   const crossing = [...new Set(sites.map((share) => share.bytes_per_key_and_hour))].filter(Boolean).map(bytes);
   return make("div", { class: "scroll" }, make("table", {}, make("caption", {}, "What is computed where"),
     make("thead", {}, make("tr", {}, ["Site", "Pane", "Keeps", "For"].map((title) => make("th", { scope: "col" }, title)))), make("tbody", {}, rows)),
-  make("p", { class: "soft small" }, crossing.length ? `Each other site sends about ${crossing.join(" or ")} per key and hour.` : "Nothing leaves the site that asks."));
+  scheduler ? make("p", { class: "soft small" }, `Answers are made at a site that the policy ${scheduler} finds, and kept at the site that asks.`) : null,
+  make("p", { class: "soft small" }, crossing.length ? `Each ${scheduler ? "" : "other "}site sends about ${crossing.join(" or ")} per key and hour.` : "Nothing leaves the site that asks."));
 }

@@ -1,7 +1,7 @@
 """All queries that RAINBOW printed (D4.2, figures 12 to 17): on the mesh's own metrics, and on a generator's.
 
-The figures are run as printed, with two changes. Minutes are seconds, because in its first ten minutes a
-window of ten minutes holds all values so far. `SCHEDULER` is left out: Towpath refuses it.
+The figures are run as printed, with one change. Minutes are seconds, because in its first ten minutes a
+window of ten minutes holds all values so far.
 """
 
 from __future__ import annotations

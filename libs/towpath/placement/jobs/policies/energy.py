@@ -11,6 +11,7 @@ least: a weighted sum between the two extremes (Marler and Arora, Structural and
 Optimization 26, 2004). So w needs no units, and w = 0.5 weighs half of what can be gained on either side
 alike.
 
+Where placements are alike in that, the one whose bytes over links cost less is taken, then the faster one.
 With any w > 0, sites on battery come last: as few cores there as possible, and sooner at a fuller battery.
 Power is linear between idle and active; sites stay on, so idle power plays no part.
 """
@@ -63,7 +64,10 @@ class Energy:
             latency = _between(scores.latency_s, ends.latency_s[0], ends.latency_s[1])
             power = _between(scores.added_w, ends.added_w[1], ends.added_w[0])
             mix = (1 - self.weight) * latency + self.weight * power
-            return scores.excess, scores.battery_cores, mix, scores.mean_latency_s, scores.crowding
+            return (
+                *(scores.excess, scores.battery_cores, mix),
+                *(scores.link_price_per_h, scores.mean_latency_s, scores.crowding),
+            )
 
         return objective
 
@@ -71,7 +75,7 @@ class Energy:
 def power_first(scores: Scores) -> Sequence[Floats]:
     """Return the objective of weight 1."""
     return (
-        *(scores.excess, scores.battery_cores, scores.added_w),
+        *(scores.excess, scores.battery_cores, scores.added_w, scores.link_price_per_h),
         *(scores.latency_s, scores.mean_latency_s, scores.crowding),
     )
 

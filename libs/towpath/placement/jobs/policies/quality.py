@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from towpath.placement.jobs.optimising import least
+from towpath.placement.jobs.policies.performance import latency_first
 from towpath.placement.jobs.scores import Floats, Scorer, Scores
 from towpath.placement.jobs.view import MeshView, Placement
 
@@ -45,4 +46,4 @@ class Quality:
         """Return the objective of this policy."""
         f = scores.latency_s / (1 + self.beta * scores.checked_share)
         unchecked = -scores.checked_share if self.beta else np.zeros_like(scores.checked_share)
-        return scores.excess, f, unchecked, scores.mean_latency_s, scores.crowding
+        return scores.excess, f, unchecked, *latency_first(scores)[2:]
