@@ -12,6 +12,7 @@ from api_trial import Trial, running_api
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import Aggregation, QueryMetrics, Series, SeriesList
 from towpath.contracts.rest import JSON
+from towpath.contracts.storage import QueryValues, ValueSeriesList
 
 OLD_S = 4000.0
 
@@ -78,6 +79,21 @@ async def test_series_when_the_collector_refuses_then_the_problem_says_what_is_a
     )
     response, problem = await trial.send("GET", "/series?metrics=job.x")
     assert (response.status, problem["field"], problem["allowed"]) == (422, "metrics", ["job.events"])
+
+
+async def test_values_when_a_share_is_given_then_is_asked_for(trial: Trial) -> None:
+    trial.coordinator.answers[QueryValues] = lambda _: ValueSeriesList(series=[], shares={"jfk": 0.6})
+
+    response, answer = await trial.send("GET", "/values?wanted=range&share=0.8")
+
+    assert (response.status, answer["shares"]) == (200, {"jfk": 0.6})
+    assert trial.coordinator.newest().share == 0.8
+
+
+async def test_values_when_a_share_is_too_small_then_is_refused_by_name(trial: Trial) -> None:
+    response, problem = await trial.send("GET", "/values?wanted=range&share=0.05")
+
+    assert (response.status, problem["field"], trial.coordinator.asked) == (422, "share", [])
 
 
 async def scraped(trial: Trial, *newest: Series) -> list[str]:

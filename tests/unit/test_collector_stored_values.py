@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
 
 from towpath.bus import Bus
+from towpath.collector.near_reads import PlannedRead
 from towpath.collector.site_questions import SiteQuestions
 from towpath.collector.stored_values import StoredValues
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -50,10 +51,20 @@ def summary(site: str, count: int, total: float) -> ValueSeriesList:
 
 
 def asking(
-    sites: Sites, copies: Mapping[str, list[str]] | None = None, *, enabled: bool = True
+    sites: Sites,
+    copies: Mapping[str, list[str]] | None = None,
+    plan: Mapping[str, PlannedRead] | None = None,
+    *,
+    enabled: bool = True,
 ) -> StoredValues:
-    questions = SiteQuestions(cast("Bus", sites), lambda: sites.answers)
-    return StoredValues(questions, StorageSpec(enabled=enabled), lambda owner: (copies or {}).get(owner, []))
+    async def planned(owners: Sequence[str], share: float) -> Mapping[str, PlannedRead]:
+        return plan or {}
+
+    def copies_at(owner: str) -> Sequence[str]:
+        return (copies or {}).get(owner, [])
+
+    questions = SiteQuestions(cast("Bus", sites), lambda: [name for name in sites.answers if "@" not in name])
+    return StoredValues(questions, StorageSpec(enabled=enabled), copies_at, planned)
 
 
 SILENT = TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
@@ -116,3 +127,79 @@ async def test_values_when_a_silent_site_has_copies_then_the_first_that_answers_
         ("lga", [(0.0, 1.0)]),
     ]
     assert (found.copies, found.unreached) == ({"lga": "jfk"}, {})
+
+
+NEAR = {"lga": PlannedRead(at="jfk")}
+NOT_COMPLETE = TowpathError(ErrorCode.NOT_ALLOWED, "the copy of lga is not complete", field="of")
+
+
+async def test_values_when_a_copy_is_nearer_then_come_from_it_and_the_site_is_not_asked() -> None:
+    sites = Sites({"lga": values("lga", 1.0), "lga@jfk": values("lga", 2.0)})
+
+    found = await asking(sites, {"lga": ["jfk"]}, NEAR).query(QueryValues(sites=["lga"]))
+
+    assert [(each.site, each.of, each.complete) for each in sites.asked] == [("jfk", "lga", True)]
+    assert (found.series[0].points, found.copies, found.nearer) == ([(0.0, 2.0)], {"lga": "jfk"}, ["lga"])
+
+
+@pytest.mark.parametrize("reason", [SILENT, NOT_COMPLETE])
+async def test_values_when_the_nearer_copy_cannot_answer_then_come_from_the_site(
+    reason: TowpathError,
+) -> None:
+    sites = Sites({"lga": values("lga", 1.0), "lga@jfk": reason})
+
+    found = await asking(sites, {"lga": ["jfk"]}, NEAR).query(QueryValues(sites=["lga"]))
+
+    assert (found.series[0].points, found.copies, found.nearer) == ([(0.0, 1.0)], {}, [])
+
+
+async def test_values_when_near_copy_and_site_do_not_answer_then_come_from_another_copy() -> None:
+    sites = Sites({"lga": SILENT, "lga@jfk": SILENT, "lga@ewr": values("lga", 3.0)})
+
+    found = await asking(sites, {"lga": ["jfk", "ewr"]}, NEAR).query(QueryValues(sites=["lga"]))
+
+    assert [(each.site, each.complete) for each in sites.asked] == [
+        ("jfk", True),
+        ("lga", False),
+        ("ewr", False),
+    ]
+    assert (found.copies, found.nearer, found.unreached) == ({"lga": "ewr"}, [], {})
+
+
+async def test_values_when_the_site_fails_before_its_copy_is_complete_then_come_from_it() -> None:
+    @dataclass
+    class Incomplete(Sites):
+        async def request(self, command: ReadValues, *, deadline_s: float) -> ValueSeriesList:
+            if command.complete:
+                raise NOT_COMPLETE
+            return await super().request(command, deadline_s=deadline_s)
+
+    sites = Incomplete({"lga": SILENT, "lga@jfk": values("lga", 2.0)})
+
+    found = await asking(sites, {"lga": ["jfk"]}, NEAR).query(QueryValues(sites=["lga"]))
+
+    assert (found.series[0].points, found.copies, found.nearer) == ([(0.0, 2.0)], {"lga": "jfk"}, [])
+
+
+async def test_range_when_a_share_is_asked_for_then_each_site_is_asked_for_its_own() -> None:
+    sites = Sites({"jfk": values("jfk", 1.0), "lga": values("lga", 1.0), "ewr": SILENT})
+    plan = {"lga": PlannedRead(at="lga", share=0.5), "ewr": PlannedRead(at="ewr", share=0.9)}
+
+    found = await asking(sites, plan=plan).query(QueryValues(wanted=Wanted.RANGE, share=0.8))
+
+    assert {each.site: each.share for each in sites.asked} == {"jfk": 1.0, "lga": 0.5, "ewr": 0.9}
+    assert found.shares == {"jfk": 1.0, "lga": 0.5}
+
+
+@pytest.mark.parametrize("wanted", [Wanted.LATEST, Wanted.AGGREGATE, Wanted.LIST])
+async def test_share_when_it_is_not_of_a_range_then_is_refused_with_its_name(wanted: Wanted) -> None:
+    with pytest.raises(TowpathError) as refused:
+        await asking(Sites({})).query(QueryValues(wanted=wanted, share=0.5))
+
+    detail = refused.value.detail
+    assert (detail.code, detail.field, detail.value, detail.allowed) == (
+        ErrorCode.INVALID,
+        "share",
+        0.5,
+        "1; less only for a range",
+    )

@@ -60,6 +60,7 @@ async def test_records_when_the_collector_begins_again_then_stay_and_no_site_has
     mesh = Mesh(tmp_path / "sites.json")
     await mesh.hear("jfk", "lga")
     mesh.records.copied("jfk", "lga")
+    mesh.records.near("lga", "jfk")
     mesh.records.save()
     mesh.now += 1_000
 
@@ -67,7 +68,7 @@ async def test_records_when_the_collector_begins_again_then_stay_and_no_site_has
     await mesh.hear("lga", seconds=10)
 
     assert mesh.history("lga") == (1_001.0, [], [])
-    assert mesh.records.copies_at("jfk") == ["lga"]
+    assert (mesh.records.copies_at("jfk"), mesh.records.copies_at("lga")) == (["lga"], ["jfk"])
     assert [node.name for node in mesh.records.nodes()] == ["lga"]
 
 
@@ -86,3 +87,29 @@ async def test_sites_when_the_collector_was_held_up_then_have_not_failed(tmp_pat
     mesh.records.look(["jfk", "lga"])
 
     assert (mesh.history("jfk")[1], mesh.history("lga")[1]) == ([], [])
+
+
+async def test_copy_when_it_is_made_for_being_near_then_is_no_complete_one_for_stability(
+    tmp_path: Path,
+) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "lga")
+
+    mesh.records.near("jfk", "lga")
+
+    node, _ = mesh.records.nodes()
+    assert (node.copies_at, node.parts_at) == (frozenset(), {"lga"})
+
+
+async def test_copy_when_it_has_both_reasons_then_stays_until_the_last_one_ends(tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "lga")
+    mesh.records.near("jfk", "lga")
+    mesh.records.copied("jfk", "lga")
+
+    twice = mesh.records.copies_at("jfk")
+    mesh.records.dropped("jfk", "lga")
+    once = mesh.records.copies_at("jfk")
+    mesh.records.near("jfk", None)
+
+    assert (twice, once, mesh.records.copies_at("jfk")) == (["lga"], ["lga"], [])

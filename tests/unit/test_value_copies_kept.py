@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -9,10 +10,10 @@ from typing import Any, cast
 import pytest
 from nats.aio.client import Client
 
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy, ValueSelection, ValueStream
 from towpath.storage import copies as copies_module
-from towpath.storage.copies import Copies
+from towpath.storage.copies import LAG_S, Copies
 from towpath.stored_values.stored_value import StoredValue
 
 METRICS = ValueStream(name="METRICS", created="2026-01-01T00:00:00Z")
@@ -22,6 +23,7 @@ class Following:
     """An intake that only notes what it follows."""
 
     followed: dict[str, list[str]] = {}
+    lag_s = 0.0
 
     def __init__(self, connection: Client, site: str, store: Any) -> None:
         self._site = site
@@ -90,3 +92,40 @@ async def test_copy_when_it_is_not_to_be_kept_then_is_deleted(copies: Copies, tm
     assert (owners, files(tmp_path)) == (["lga"], ["lga.db"])
     with pytest.raises(TowpathError):
         copies.store("jfk")
+
+
+SOURCES = {"METRICS 2026-01-01T00:00:00Z": time.time()}
+
+
+async def answers(copies: Copies) -> bool:
+    try:
+        await copies.complete_store("jfk", None)
+    except TowpathError as error:
+        return error.detail.code is not ErrorCode.NOT_ALLOWED
+    return True
+
+
+async def told(copies: Copies, sources: dict[str, float] | None) -> bool:
+    copy = ValueCopy(owner="jfk", streams=[METRICS], sources=sources)
+    await copies.keep(KeepCopies(site="cloud", copies=[copy]))
+    return await answers(copies)
+
+
+async def test_copy_when_it_has_all_sources_of_its_owner_then_is_complete(copies: Copies) -> None:
+    not_known = await told(copies, None)
+    not_read = await told(copies, SOURCES)
+    copies.store("jfk").add([], dict.fromkeys(SOURCES, 5))
+    read = await answers(copies)
+    told_nothing_new = await told(copies, None)
+
+    assert (not_known, not_read, read, told_nothing_new) == (False, False, True, True)
+
+
+async def test_copy_when_it_is_behind_then_is_not_complete(
+    copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(copies, {})
+
+    monkeypatch.setattr(Following, "lag_s", LAG_S + 1)
+
+    assert not await answers(copies)

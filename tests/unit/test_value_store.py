@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,3 +195,101 @@ def test_list_when_asked_for_then_has_no_values(store: ValueStore) -> None:
         ("cpu", False, []),
         ("shown", True, []),
     ]
+
+
+SOURCES = {"METRICS": NOW, "OUT_x": NOW - 1000}
+"""Streams of an owner, with the time at which the newest value came."""
+
+
+@pytest.mark.parametrize(
+    ("progress", "after_gap", "since", "is_whole"),
+    [
+        ({"METRICS": 9, "OUT_x": 9}, {}, None, True),
+        ({"METRICS": 9}, {}, None, False),
+        ({"METRICS": 9}, {}, -500, True),
+        ({"METRICS": 9, "OUT_x": 9}, {"METRICS": NOW - 600}, None, False),
+        ({"METRICS": 9, "OUT_x": 9}, {"METRICS": NOW - 600}, -500, True),
+        ({"METRICS": 9, "OUT_x": 9}, {"METRICS": NOW - 600}, -700, False),
+        ({}, {}, -500, False),
+    ],
+)
+def test_copy_when_events_were_gone_before_they_were_read_then_is_whole_only_from_there_on(
+    store: ValueStore,
+    progress: dict[str, int],
+    after_gap: dict[str, float],
+    since: float | None,
+    is_whole: bool,
+) -> None:
+    store.add([], progress, after_gap)
+
+    assert store.is_whole(SOURCES, None if since is None else moment(since)) is is_whole
+
+
+def test_copy_when_a_gap_is_older_than_what_is_kept_then_is_whole(store: ValueStore, clock: Clock) -> None:
+    store.add([], {"METRICS": 9}, {"METRICS": NOW})
+    before = store.is_whole({"METRICS": NOW}, None)
+
+    clock.now += HOUR
+
+    assert (before, store.is_whole({"METRICS": clock.now}, None)) == (False, True)
+
+
+def test_copy_when_its_disk_is_full_then_is_not_whole_before_what_is_left(
+    tmp_path: Path, clock: Clock
+) -> None:
+    small = again(tmp_path, clock, disk_mb=1)
+    for minute in range(10):
+        values = [value(100 * minute + at / 1000, float(minute)) for at in range(10_000)]
+        small.add(values, {"METRICS": minute})
+        clock.now += TRIM_INTERVAL_S
+
+    small.add([], {"METRICS": 10})
+
+    owner = {"METRICS": clock.now}
+    assert (small.is_whole(owner, None), small.is_whole(owner, moment(540))) == (False, True)
+    small.close()
+
+
+def test_copy_when_its_file_is_of_before_sources_were_kept_then_is_not_whole(
+    tmp_path: Path, clock: Clock, store: ValueStore
+) -> None:
+    store.add([value(0, 1.0)], {"METRICS": 7})
+    store._disk._connection.execute("DROP TABLE sources")
+    store.close()
+
+    clock.now = time.time()
+    later = again(tmp_path, clock)
+
+    assert later.is_whole({"METRICS": clock.now}, None) is False
+    assert later.is_whole({"METRICS": clock.now}, datetime.fromtimestamp(clock.now + 1, UTC)) is True
+    later.close()
+
+
+def test_sources_when_they_gave_nothing_for_as_long_as_values_are_kept_then_are_left_out(
+    store: ValueStore, clock: Clock
+) -> None:
+    store.add([], {"OUT_x": 1})
+    clock.now += HOUR + TRIM_INTERVAL_S
+    store.add([], {"METRICS": 1})
+
+    assert [*store.sources()] == ["METRICS"]
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"), [(1.0, [0, 1, 2, 3, 4, 5]), (0.5, [0, 2, 4]), (0.4, [0, 2, 5]), (0.1, [0])]
+)
+def test_range_when_a_share_is_wanted_then_is_spread_evenly_and_no_less(
+    store: ValueStore, share: float, kept: list[int]
+) -> None:
+    store.add([value(at, at) for at in range(6)])
+
+    found = store.read(ValueSelection(wanted=Wanted.RANGE, limit=len(kept)), share)
+
+    assert [number for _, number in found.series[0].points] == kept
+
+
+def test_range_when_its_share_has_more_values_than_the_limit_then_is_refused(store: ValueStore) -> None:
+    store.add([value(at, at) for at in range(9)])
+
+    with pytest.raises(TowpathError):
+        store.read(ValueSelection(wanted=Wanted.RANGE, limit=4), 0.5)

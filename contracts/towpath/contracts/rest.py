@@ -177,6 +177,8 @@ class ValuesQuery(Model):
     """Values before then, RFC 3339. Left out: up to now."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
     """At most so many values, over all series; more are refused, not cut off."""
+    share: float = Field(default=1.0, ge=0.1, le=1)
+    """Of a range: least mean over the sites of the share of their values."""
 
 
 class PlacementQuery(Model):

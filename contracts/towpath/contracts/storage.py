@@ -38,6 +38,11 @@ class StorageSpec(Model):
     """Seconds between two decisions which sites fail often, and which others keep copies of their values."""
     unstable_from_per_day: float = Field(default=1.0, gt=0)
     """Least instability of a site whose values are copied, see `docs/data-placement.md`."""
+    beta_s: float | None = Field(default=None, gt=0)
+    """Staleness of an answer, in seconds, that is as bad as twice its latency. Null: values of a site are
+    read at the site as long as it answers, and never at a copy that is nearer to the hub."""
+    copies_per_site: int = Field(default=5, ge=0)
+    """Most copies of other sites' values at a site from which one more is made to be nearer to the hub."""
 
 
 class Wanted(StrEnum):
@@ -121,7 +126,11 @@ class ValueSeriesList(Model):
     unreached: dict[str, str] = {}
     """Site whose values are not in here → why."""
     copies: dict[str, str] = {}
-    """Site that does not answer → the one whose copy of its values is in here."""
+    """Site → the one whose copy of its values is in here, because the site does not answer or is far away."""
+    nearer: list[SiteName] = []
+    """Those of `copies` that were not asked, because the copy is nearer."""
+    shares: dict[str, float] = {}
+    """Site → share of its values that is in here, if only a share was asked for."""
 
 
 _SELECTION: dict[str, Any] = {
@@ -141,6 +150,9 @@ class QueryValues(ValueSelection, Command[ValueSeriesList]):
 
     sites: list[Scope] | None = Field(default=None, max_length=1000)
     """Only what is stored there; null: at all sites."""
+    share: float = Field(default=1.0, ge=0.1, le=1)
+    """Of a range: least mean over the sites of the share of their values. Less than 1 drops values of far
+    sites, evenly over each series."""
 
 
 class ReadValues(ValueSelection, Command[ValueSeriesList]):
@@ -153,6 +165,10 @@ class ReadValues(ValueSelection, Command[ValueSeriesList]):
     site: SiteName
     of: SiteName | None = None
     """Site whose values are asked for, of which this one has a copy; null: its own."""
+    complete: bool = False
+    """Of a copy: refuse, unless it has what its owner has."""
+    share: float = Field(default=1.0, gt=0, le=1)
+    """Of a range: share of each series to answer with."""
 
 
 class ValueStream(Model):
@@ -171,12 +187,17 @@ class ValueCopy(Model):
     owner: SiteName
     streams: list[ValueStream] | None = None
     """Null: those that are copied already. The owner does not answer, and no one knows better."""
+    sources: dict[str, float] | None = None
+    """Sources of the owner's values, as it named them last in `CopiesKept`. Null: those told before."""
 
 
 class CopiesKept(Model):
     """The copies that a site has now."""
 
     owners: list[SiteName]
+    sources: dict[str, float] = {}
+    """Streams from which the site's own values are, some of which may be gone → Unix time at which the last
+    value came."""
 
 
 class KeepCopies(Command[CopiesKept]):
@@ -188,7 +209,11 @@ class KeepCopies(Command[CopiesKept]):
         "id": "v3",
         "site": "cloud",
         "copies": [
-            {"owner": "jfk", "streams": [{"name": "METRICS", "created": "2026-01-01T00:00:00Z"}]},
+            {
+                "owner": "jfk",
+                "streams": [{"name": "METRICS", "created": "2026-01-01T00:00:00Z"}],
+                "sources": {"METRICS 2026-01-01T00:00:00Z": 1767225600.0},
+            },
         ],
     }
 

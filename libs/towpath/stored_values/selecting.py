@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import MAX_POINTS
 from towpath.contracts.storage import ValueSelection, ValueSeriesList, ValueSummary, Wanted
 from towpath.stored_values.stored_value import Name
+from towpath.stored_values.value_region import Point
 from towpath.telemetry.selection import matches
 
 
@@ -49,6 +51,13 @@ def joined_summary(parts: Iterable[ValueSummary | None]) -> ValueSummary | None:
         min=min(part.min for part in known),
         max=max(part.max for part in known),
     )
+
+
+def thinned(points: list[Point], share: float) -> list[Point]:
+    """Return a share of the points of a series, or a little more: the first, and then every so many."""
+    if share >= 1:
+        return points
+    return [each for n, each in enumerate(points) if math.ceil((n + 1) * share) > math.ceil(n * share)]
 
 
 def too_many_values(selection: ValueSelection) -> TowpathError:

@@ -22,10 +22,16 @@ CREATE TABLE IF NOT EXISTS history(
     PRIMARY KEY(series, at)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_minute ON history(minute);
 CREATE TABLE IF NOT EXISTS progress(stream TEXT PRIMARY KEY, serial INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sources(
+    stream TEXT PRIMARY KEY, whole_from REAL NOT NULL, minute INTEGER NOT NULL);
+INSERT OR IGNORE INTO sources
+    SELECT stream, strftime('%s', 'now'), strftime('%s', 'now') / 60 FROM progress;
 """
 """`minute` is when a value came, Unix time: it is kept from then on, however old it was.
 
-`progress` has the newest event of each stream whose values are in `history`.
+`progress` has the newest event of each stream whose values are in `history`. `sources` has the Unix time from
+which on all its events were taken in, 0 if none is missing, and when the newest came. A file that was written
+before there were sources says nothing of the time before.
 """
 
 _PART = 10
@@ -57,10 +63,12 @@ class Region:
         about: Mapping[Name, About],
         progress: Mapping[str, int],
         now: float,
+        after_gap: Mapping[str, float],
     ) -> None:
         """Keep values, and how far streams were read, all or none. A value of the same time is replaced.
 
-        `now`, Unix seconds, is when they came.
+        `now`, Unix seconds, is when they came. A stream that lost events before these is in `after_gap`, with
+        the time at which the first of these was stored.
         """
         minute = int(now // 60)
         try:
@@ -74,6 +82,11 @@ class Region:
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO progress VALUES (?, ?)", progress.items()
                 )
+                self._connection.executemany(
+                    "INSERT INTO sources VALUES (?1, ifnull(?2, 0), ?3) ON CONFLICT DO UPDATE "
+                    "SET whole_from = max(whole_from, excluded.whole_from), minute = excluded.minute",
+                    [(stream, after_gap.get(stream), minute) for stream in progress],
+                )
         except BaseException:
             self._forget_unwritten()
             raise
@@ -82,6 +95,11 @@ class Region:
         """Return the serial number of a stream up to which values are kept; 0 at first."""
         row = self._connection.execute("SELECT serial FROM progress WHERE stream = ?", (stream,)).fetchone()
         return row[0] if row else 0
+
+    def sources(self) -> dict[str, tuple[float, float]]:
+        """Return the streams: Unix times from which on nothing is missing, and when the newest value came."""
+        rows = self._connection.execute("SELECT stream, whole_from, minute * 60.0 FROM sources")
+        return {stream: (whole_from, came) for stream, whole_from, came in rows}
 
     def newest(self, name: Name) -> Point | None:
         """Return the newest value of a series."""
@@ -115,10 +133,16 @@ class Region:
             ).fetchone()
             if oldest is None:
                 break
+            kept_from = oldest + max((newest - oldest) // _PART, 1)
             if oldest < newest:
-                self._delete(oldest + max((newest - oldest) // _PART, 1))
+                self._delete(kept_from)
             else:
                 self._thin_out()
+            with self._connection:
+                # What comes to a copy has come to its owner before.
+                self._connection.execute(
+                    "UPDATE sources SET whole_from = max(whole_from, ? * 60)", (kept_from,)
+                )
         gone = [name for name in self.series if self.newest(name) is None]
         with self._connection:
             for name in gone:

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from towpath.contracts.storage import (
@@ -16,13 +17,15 @@ from towpath.contracts.storage import (
     ValueSummary,
     Wanted,
 )
-from towpath.stored_values.selecting import chosen_names, joined_summary, too_many_values
+from towpath.stored_values.selecting import chosen_names, joined_summary, thinned, too_many_values
 from towpath.stored_values.stored_value import NOTHING, About, Name, StoredValue
 from towpath.stored_values.value_region import Point, Region
 from towpath.telemetry.selection import matches
 
 MEBIBYTE = 1024**2
 TRIM_INTERVAL_S = 60.0
+MINUTE_S = 60.0
+"""Times at which values came are kept in minutes, rounded down."""
 
 
 class ValueStore:
@@ -47,10 +50,16 @@ class ValueStore:
                 self._latest[name] = newest
         self._trimmed_at = -math.inf
 
-    def add(self, values: Sequence[StoredValue], progress: Mapping[str, int] | None = None) -> None:
+    def add(
+        self,
+        values: Sequence[StoredValue],
+        progress: Mapping[str, int] | None = None,
+        after_gap: Mapping[str, float] | None = None,
+    ) -> None:
         """Take in values. `progress` has the serial number up to which a stream's values are in here, then.
 
-        What is read again after a failure replaces itself.
+        What is read again after a failure replaces itself. Of a stream that lost events before these,
+        `after_gap` has the Unix time at which the first of these was stored.
         """
         with self._lock:
             # The newest first: they can be read while the disk is at work.
@@ -59,8 +68,9 @@ class ValueStore:
                 known = self._latest.get(name)
                 if known is None or value.at >= known[0]:
                     self._latest[name] = (value.at, value.value)
-            self._write(self._memory, [value for value in values if value.is_transient], {})
-            self._write(self._disk, [value for value in values if not value.is_transient], progress or {})
+            kept = [value for value in values if not value.is_transient]
+            self._write(self._memory, [value for value in values if value.is_transient], {}, {})
+            self._write(self._disk, kept, progress or {}, after_gap or {})
             if self._clock() - self._trimmed_at >= TRIM_INTERVAL_S:
                 self._trim()
 
@@ -69,8 +79,27 @@ class ValueStore:
         with self._lock:
             return self._disk.progress(stream)
 
-    def read(self, selection: ValueSelection) -> ValueSeriesList:
-        """Return what a selection asks for.
+    def sources(self) -> dict[str, float]:
+        """Return the streams from which values may be kept, with the Unix time at which the newest came."""
+        with self._lock:
+            found = self._disk.sources()
+        begin = self._clock() - self._kept_s
+        return {stream: came for stream, (_, came) in found.items() if came + MINUTE_S > begin}
+
+    def is_whole(self, sources: Mapping[str, float], since: datetime | None) -> bool:
+        """Return True if it has all values from then on that an owner has, whose `sources` these are."""
+        with self._lock:
+            found = self._disk.sources()
+        begin = self._clock() - self._kept_s
+        if since is not None:
+            begin = max(begin, since.timestamp())
+        return all(
+            came + MINUTE_S <= begin or (stream in found and found[stream][0] <= begin)
+            for stream, came in sources.items()
+        )
+
+    def read(self, selection: ValueSelection, share: float = 1.0) -> ValueSeriesList:
+        """Return what a selection asks for; of a range, this share of each series.
 
         Raises `TowpathError` (invalid) for more values than its limit.
         """
@@ -78,7 +107,7 @@ class ValueStore:
             names = [name for name in chosen_names(selection, self._latest) if self._is_of(name, selection)]
             if selection.wanted is Wanted.LATEST and len(names) > selection.limit:
                 raise too_many_values(selection)
-            series = [*self._series(names, selection)]
+            series = [*self._series(names, selection, share)]
         if selection.wanted is not Wanted.AGGREGATE:
             return ValueSeriesList(series=series)
         return ValueSeriesList(series=series, summary=joined_summary(each.summary for each in series))
@@ -89,7 +118,9 @@ class ValueStore:
             self._disk.close()
             self._memory.close()
 
-    def _series(self, names: Iterable[Name], selection: ValueSelection) -> Iterator[ValueSeries]:
+    def _series(
+        self, names: Iterable[Name], selection: ValueSelection, share: float
+    ) -> Iterator[ValueSeries]:
         begin = -math.inf if selection.since is None else selection.since.timestamp()
         end = math.inf if selection.until is None else selection.until.timestamp()
         left = selection.limit
@@ -100,7 +131,8 @@ class ValueStore:
                 case Wanted.LATEST:
                     yield self._described(name, points=[self._latest[name]])
                 case Wanted.RANGE:
-                    points = self._region(name).points(name, begin, end, left + 1)
+                    enough = math.ceil((left + 1) / share)
+                    points = thinned(self._region(name).points(name, begin, end, enough), share)
                     left -= len(points)
                     if left < 0:
                         raise too_many_values(selection)
@@ -140,11 +172,17 @@ class ValueStore:
     def _region(self, name: Name) -> Region:
         return self._disk if name in self._disk.series else self._memory
 
-    def _write(self, region: Region, values: Sequence[StoredValue], progress: Mapping[str, int]) -> None:
+    def _write(
+        self,
+        region: Region,
+        values: Sequence[StoredValue],
+        progress: Mapping[str, int],
+        after_gap: Mapping[str, float],
+    ) -> None:
         if values or progress:
             rows = [((value.entity, value.metric), (value.at, value.value)) for value in values]
             about = {(value.entity, value.metric): value.about for value in values}
-            region.add(rows, about, progress, self._clock())
+            region.add(rows, about, progress, self._clock(), after_gap)
 
     def _trim(self) -> None:
         self._trimmed_at = self._clock()

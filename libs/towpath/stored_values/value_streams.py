@@ -12,6 +12,9 @@ from towpath.stored_values.event_values import values_of_metrics, values_of_resu
 from towpath.stored_values.stored_value import StoredValue
 from towpath.streams.stream_view import StreamView
 
+LOOK_S = 0.5
+"""Pause of a storage at a stream that has nothing new. A value is there that much later at most."""
+
 Reads = Callable[[bytes, float], list[StoredValue]]
 """Returns the values of an event, given when it was stored, Unix seconds."""
 

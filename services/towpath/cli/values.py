@@ -36,6 +36,9 @@ def values(
         bool, typer.Option("--aggregate", help="Count, least, greatest and mean, instead of values.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="The series only, without values.")] = False,
+    share: Annotated[
+        float, typer.Option(help="Of a time: drop values of far sites, but keep this share on average.")
+    ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Show stored values of all sites: the newest, or with --last or --since those of a time.
@@ -47,6 +50,7 @@ def values(
         "entities": entity or ["*"],
         "groups": group or ["*"],
         "sites": site or None,
+        "share": share,
         "wanted": _wanted(aggregate, listed, timed=any((last, since, until))),
     }
     try:
@@ -56,10 +60,7 @@ def values(
     found = asyncio.run(ask(home_of(context), asked))
     if as_json:
         return print_json(found)
-    for owner, at in found.copies.items():
-        say(f"{owner} does not answer: these are from the copy at {at}")
-    for name, why in found.unreached.items():
-        say(f"{name} does not answer: {why}")
+    _say_what_differs(found)
     if found.series:
         print_rich(_table(asked.wanted, found))
     else:
@@ -80,6 +81,20 @@ def _wanted(aggregate: bool, listed: bool, *, timed: bool) -> Wanted:
     if aggregate:
         return Wanted.AGGREGATE
     return Wanted.RANGE if timed else Wanted.LATEST
+
+
+def _say_what_differs(found: ValueSeriesList) -> None:
+    """Say which values are not there, not all there, or not from their own site."""
+    for owner, at in found.copies.items():
+        if owner in found.nearer:
+            say(f"{owner}: from the copy at {at}, which is nearer")
+        else:
+            say(f"{owner} does not answer: these are from the copy at {at}")
+    for owner, kept in found.shares.items():
+        if kept < 1:
+            say(f"{owner}: {kept:.0%} of its values")
+    for name, why in found.unreached.items():
+        say(f"{name} does not answer: {why}")
 
 
 def _table(wanted: Wanted, found: ValueSeriesList) -> Table:

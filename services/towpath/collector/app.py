@@ -9,6 +9,7 @@ from functools import partial
 from towpath.bus import Bus
 from towpath.collector.federation import Federation, sites_of, specs_of
 from towpath.collector.migrations import MigrationSamples
+from towpath.collector.near_reads import NearReads
 from towpath.collector.otlp import export_metrics
 from towpath.collector.own_samples import HubLinks, HubProcesses, OwnSamples
 from towpath.collector.placements import Placements
@@ -52,7 +53,9 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
     questions, own = SiteQuestions(bus, sites), OwnSamples(store)
     federation, storage = Federation(questions, store), settings.storage
     records = await asyncio.to_thread(SiteRecords, settings.site_records, SILENT_AFTER_S)
-    copies = ValueCopies(bus, questions, records, storage)
+    near = NearReads(store, records, storage)
+    copies = ValueCopies(bus, questions, records, storage, near)
+    values = StoredValues(questions, storage, records.copies_at, near.plan)
     working = [
         asyncio.create_task(work)
         for work in (
@@ -71,7 +74,7 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
         await bus.serve(Echo, echo, site=HUB_SCOPE)
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
-        await bus.serve(QueryValues, StoredValues(questions, settings.storage, records.copies_at).query)
+        await bus.serve(QueryValues, values.query)
         placements = Placements(bus, federation, specs_of(settings.home))
         await bus.serve(ProposePlacement, placements.propose)
         await bus.serve(PlaceNewJobs, placements.place_new)

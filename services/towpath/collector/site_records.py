@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,11 +33,18 @@ class SiteRecord(Model):
     failures_s: list[float] = []
     restarts_s: list[float] = []
     copies_at: list[str] = []
-    """Sites that have a copy of its values."""
+    """Sites that have a copy of its values, because it fails often."""
+    near_at: str | None = None
+    """Site that has a copy of its values, because it is nearer to the hub."""
     chosen_at_s: float | None = None
     """When a copy of its values was made last."""
     unstable_at_s: float | None = None
     """When it was found unstable last."""
+
+    @property
+    def held_at(self) -> list[str]:
+        """Sites that have a copy of its values, for one reason or the other."""
+        return list(dict.fromkeys([*self.copies_at, *([self.near_at] if self.near_at else [])]))
 
     @property
     def history(self) -> NodeHistory:
@@ -122,6 +129,11 @@ class SiteRecords:
             for site, history in found.items()
         ]
 
+    @property
+    def up(self) -> Set[str]:
+        """Sites that are up."""
+        return self._heard.keys()
+
     def nodes(self) -> list[Node]:
         """Return the sites that are up, as the rules of replication see them."""
         return [
@@ -129,6 +141,7 @@ class SiteRecords:
                 name,
                 record.history,
                 copies_at=frozenset(record.copies_at),
+                parts_at=frozenset(record.held_at) - frozenset(record.copies_at),
                 chosen_at_s=record.chosen_at_s,
                 unstable_at_s=record.unstable_at_s,
             )
@@ -145,6 +158,10 @@ class SiteRecords:
         copies = [*self.by_site[owner].copies_at, destination]
         self._change(owner, copies_at=copies, chosen_at_s=self._clock())
 
+    def near(self, owner: str, destination: str | None) -> None:
+        """Note the site that has a copy of a site's values because it is nearer, or that none has."""
+        self._change(owner, near_at=destination)
+
     def dropped(self, owner: str, destination: str) -> None:
         """Note that there is a copy no longer."""
         self._change(owner, copies_at=[at for at in self.by_site[owner].copies_at if at != destination])
@@ -152,7 +169,7 @@ class SiteRecords:
     def copies_at(self, owner: str) -> list[str]:
         """Return the sites with a copy of a site's values: those that are up, then the others."""
         record = self.by_site.get(owner)
-        return [] if record is None else sorted(record.copies_at, key=lambda at: at not in self._heard)
+        return [] if record is None else sorted(record.held_at, key=lambda at: at not in self._heard)
 
     def save(self) -> None:
         """Write the file. Blocks."""

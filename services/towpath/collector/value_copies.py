@@ -10,6 +10,7 @@ from collections import defaultdict
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
+from towpath.collector.near_reads import NearReads
 from towpath.collector.site_questions import SiteQuestions
 from towpath.collector.site_records import SiteRecords
 from towpath.contracts.errors import TowpathError
@@ -42,11 +43,15 @@ class ValueCopies:
         questions: SiteQuestions,
         records: SiteRecords,
         spec: StorageSpec,
+        near: NearReads,
     ) -> None:
         self._bus = bus
         self._questions = questions
         self._records = records
         self._spec = spec
+        self._near = near
+        self._sources: dict[str, dict[str, float]] = {}
+        """Site → the sources of its values, as it named them last."""
         self._rules = ReplicationRules(
             unstable_from_per_s=spec.unstable_from_per_day / DAY_S,
             # No site is chosen twice in a round, and the next round may choose it.
@@ -64,10 +69,11 @@ class ValueCopies:
                     decide_at = time.monotonic() + self._spec.copies_every_s
                     tell_at = time.monotonic()
                     self._decide()
+                    await self._near.decide()
                 if time.monotonic() >= tell_at:
                     tell_at = time.monotonic() + TELL_S
                     await self._tell()
-            except (OSError, TowpathError) as error:
+            except (OSError, TowpathError, RuntimeError) as error:  # The last one is of a solver.
                 log.warning("copies of values wait: %s", error)
 
     def _decide(self) -> None:
@@ -76,7 +82,7 @@ class ValueCopies:
             if is_unstable(node, now, self._rules):
                 self._records.unstable(node.name)
         for ended in [*ended_replications(nodes, now, self._rules)]:
-            log.info("%s keeps no copy of %s any more: %s", ended.destination, ended.owner, ended.reason)
+            log.info("%s need not keep a copy of %s: %s", ended.destination, ended.owner, ended.reason)
             self._records.dropped(ended.owner, ended.destination)
         for begun in replications(self._records.nodes(), now, self._rules):
             log.info("%s fails often; %s keeps a copy of its values", begun.owner, begun.destination)
@@ -87,13 +93,17 @@ class ValueCopies:
         up = [node.name for node in self._records.nodes()]
         wanted: defaultdict[str, list[ValueCopy]] = defaultdict(list)
         for owner, record in sorted(self._records.by_site.items()):
-            if record.copies_at:
+            if record.held_at:
                 streams = await self._streams_of(owner) if owner in up else None
-                for destination in record.copies_at:
-                    wanted[destination].append(ValueCopy(owner=owner, streams=streams))
-        await asyncio.gather(
+                copy = ValueCopy(owner=owner, streams=streams, sources=self._sources.get(owner))
+                for destination in record.held_at:
+                    wanted[destination].append(copy)
+        answers = await asyncio.gather(
             *(self._questions.ask(site, KeepCopies(site=site, copies=wanted[site])) for site in up)
         )
+        for site, answer in zip(up, answers, strict=True):
+            if not isinstance(answer, str):
+                self._sources[site] = answer.sources
 
     async def _streams_of(self, owner: str) -> list[ValueStream] | None:
         """Return the streams of a site that have values; None if it does not answer."""

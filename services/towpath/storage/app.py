@@ -8,7 +8,7 @@ import signal
 
 from towpath.atomic_write import make_private_directory
 from towpath.bus import Bus
-from towpath.contracts.storage import KeepCopies, ReadValues, ValueSeriesList
+from towpath.contracts.storage import CopiesKept, KeepCopies, ReadValues, ValueSeriesList
 from towpath.mesh.liveness import showing_life
 from towpath.storage.copies import Copies
 from towpath.storage.intake import Intake, keep_own
@@ -47,15 +47,24 @@ async def _serve(settings: StorageSettings, bus: Bus, store: ValueStore, stop: a
     copies = Copies(bus.connection, settings.copies, settings.spec)
 
     async def read(command: ReadValues) -> ValueSeriesList:
-        asked = store if command.of in (None, site) else copies.store(command.of)
-        return await asyncio.to_thread(asked.read, command)
+        if command.of in (None, site):
+            asked = store
+        elif command.complete:
+            asked = await copies.complete_store(command.of, command.since)
+        else:
+            asked = copies.store(command.of)
+        return await asyncio.to_thread(asked.read, command, command.share)
+
+    async def keep(command: KeepCopies) -> CopiesKept:
+        kept = await copies.keep(command)
+        return kept.model_copy(update={"sources": await asyncio.to_thread(store.sources)})
 
     own = keep_own(bus.connection, site, results, Intake(bus.connection, site, store))
     working = [asyncio.create_task(own)]
     try:
         await copies.start()
         await bus.serve(ReadValues, read, site=site)
-        await bus.serve(KeepCopies, copies.keep, site=site)
+        await bus.serve(KeepCopies, keep, site=site)
         log.info("storing values of %s", site)
         await stop.wait()
     finally:

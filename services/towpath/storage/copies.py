@@ -8,19 +8,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from nats.aio.client import Client
 from pydantic import TypeAdapter, ValidationError
 
 from towpath.atomic_write import write_atomically
-from towpath.contracts.errors import TowpathError
-from towpath.contracts.storage import CopiesKept, KeepCopies, StorageSpec, ValueCopy, ValueStream
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.storage import CopiesKept, KeepCopies, StorageSpec, ValueCopy
 from towpath.storage.intake import Intake
 from towpath.stored_values.value_store import ValueStore
 from towpath.tasks import to_the_end
 
 log = logging.getLogger(__name__)
+
+LAG_S = 10.0
+"""Most seconds by which a complete copy is behind. To ask for a page over a slow link may take five."""
 
 _LIST: TypeAdapter[list[ValueCopy]] = TypeAdapter(list[ValueCopy])
 
@@ -34,7 +38,7 @@ class Copies:
         self._spec = spec
         self._stores: dict[str, ValueStore] = {}
         self._intakes: dict[str, Intake] = {}
-        self._streams: dict[str, list[ValueStream]] = {}
+        self._known: dict[str, ValueCopy] = {}
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -52,7 +56,7 @@ class Copies:
     async def keep(self, command: KeepCopies) -> CopiesKept:
         """Keep these copies, and delete others."""
         async with self._changing:
-            copies = [self._known(copy) for copy in command.copies]
+            copies = [self._with_known(copy) for copy in command.copies]
             content = _LIST.dump_json(copies)
             await asyncio.to_thread(write_atomically, self._list, content, mode=0o600, durable=False)
             await self._become(copies)
@@ -64,17 +68,29 @@ class Copies:
             raise TowpathError.unknown("site", owner, sorted(self._stores), field="of")
         return self._stores[owner]
 
+    async def complete_store(self, owner: str, since: datetime | None) -> ValueStore:
+        """Return the copy of a site's values, if it has all that the owner has from then on.
+
+        Raises `TowpathError` if there is no such copy.
+        """
+        store, sources = self.store(owner), self._known[owner].sources
+        is_behind = sources is None or self._intakes[owner].lag_s > LAG_S
+        if is_behind or not await asyncio.to_thread(store.is_whole, sources or {}, since):
+            raise TowpathError(ErrorCode.NOT_ALLOWED, f"the copy of {owner} is not complete", field="of")
+        return store
+
     async def close(self) -> None:
         """Stop copying, and close all stores."""
         async with self._changing:
             for owner in [*self._stores]:
                 await self._close(owner)
 
-    def _known(self, copy: ValueCopy) -> ValueCopy:
-        """Return a copy with the streams that it has so far, if none are told."""
-        if copy.streams is not None:
-            return copy
-        return copy.model_copy(update={"streams": self._streams.get(copy.owner, [])})
+    def _with_known(self, copy: ValueCopy) -> ValueCopy:
+        """Return a copy with the streams and sources that it has so far, if none are told."""
+        known = self._known.get(copy.owner, ValueCopy(owner=copy.owner, streams=[]))
+        streams = known.streams if copy.streams is None else copy.streams
+        sources = known.sources if copy.sources is None else copy.sources
+        return ValueCopy(owner=copy.owner, streams=streams, sources=sources)
 
     async def _become(self, copies: list[ValueCopy]) -> None:
         wanted = {copy.owner: copy for copy in copies}
@@ -86,11 +102,11 @@ class Copies:
                 path = self._directory / f"{owner}.db"
                 self._stores[owner] = await asyncio.to_thread(ValueStore, owner, path, self._spec)
                 self._intakes[owner] = Intake(self._connection, owner, self._stores[owner])
-            self._streams[owner] = copy.streams or []
-            await self._intakes[owner].follow(self._streams[owner])
+            self._known[owner] = copy
+            await self._intakes[owner].follow(copy.streams or [])
 
     async def _close(self, owner: str) -> None:
-        del self._streams[owner]
+        del self._known[owner]
         await self._intakes.pop(owner).stop()
         await to_the_end(asyncio.to_thread(self._stores.pop(owner).close))
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -18,16 +20,13 @@ from nats.errors import Error as NatsError
 from towpath.contracts.data_plane import STORED_AT_HEADER
 from towpath.contracts.storage import ValueStream
 from towpath.stored_values.value_store import ValueStore
-from towpath.stored_values.value_streams import Reads, reader_of, value_streams
+from towpath.stored_values.value_streams import LOOK_S, Reads, reader_of, value_streams
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import StoredMessage
 from towpath.streams.stream_view import stream_views
 from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
-
-LOOK_S = 0.5
-"""Pause of a stream that has nothing new. A value is there that much later at most."""
 
 STREAMS_S = 5.0
 """Between two looks for streams that are new, or gone, and before another try after a failure."""
@@ -41,12 +40,21 @@ class Intake:
         self._site = site
         self._store = store
         self._following: dict[str, asyncio.Task[None]] = {}
+        self._at_end: dict[str, float] = {}
+        """Stream that is followed → when its end was reached last, by the monotonic clock."""
+
+    @property
+    def lag_s(self) -> float:
+        """Seconds since the ends of all streams were reached; infinite if that never was."""
+        reached = [self._at_end.get(name, -math.inf) for name in self._following]
+        return time.monotonic() - min(reached, default=-math.inf)
 
     async def follow(self, streams: Iterable[ValueStream]) -> None:
         """Follow exactly these streams from now on."""
         wanted = {f"{stream.name} {stream.created}": stream for stream in streams}
         over = {name for name, task in self._following.items() if task.done()}
         await end([self._following.pop(name) for name in self._following.keys() - wanted.keys() | over])
+        self._at_end = {name: at for name, at in self._at_end.items() if name in self._following}
         for name in wanted.keys() - self._following.keys():
             self._following[name] = asyncio.create_task(self._follow(name, wanted[name]))
 
@@ -62,10 +70,13 @@ class Intake:
                 if follower is None:
                     after = await asyncio.to_thread(self._store.progress, name)
                     follower = Follower(self._connection, self._site, stream.name, after=after)
+                before, asked_at = follower.last, time.monotonic()
                 messages = await follower.read()
                 if messages:
                     # The thread goes on when its task is cancelled, and must not find the store closed.
-                    await to_the_end(asyncio.to_thread(self._take, name, messages, reads))
+                    await to_the_end(asyncio.to_thread(self._take, name, messages, reads, before))
+                if follower.at_end:
+                    self._at_end[name] = asked_at
             except StreamGoneError:
                 return
             except (TimeoutError, NatsError, sqlite3.Error) as error:
@@ -77,9 +88,11 @@ class Intake:
             else:
                 await asyncio.sleep(LOOK_S if follower.at_end else 0)
 
-    def _take(self, name: str, messages: Sequence[StoredMessage], reads: Reads) -> None:
+    def _take(self, name: str, messages: Sequence[StoredMessage], reads: Reads, before: int) -> None:
         values = [value for each in messages for value in reads(each.body, _stored_at(each))]
-        self._store.add(values, {name: messages[-1].serial})
+        has_gap = messages[0].serial > before + 1
+        after_gap = {name: _stored_at(messages[0])} if has_gap else None
+        self._store.add(values, {name: messages[-1].serial}, after_gap)
 
 
 async def keep_own(connection: Client, site: str, results: Sequence[str], intake: Intake) -> None:
