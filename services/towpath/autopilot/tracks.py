@@ -37,7 +37,7 @@ LOST_S = 3 * PROBE_INTERVAL_S
 
 @dataclass
 class _Vehicle:
-    """What is known of one site that moves."""
+    """One site that moves: its positions, and its link."""
 
     track: list[Fix] = field(default_factory=list[Fix])
     measured_s: list[float] = field(default_factory=list[float])

@@ -24,7 +24,7 @@ SAME_WAY = 0.5
 """Least cosine between two directions that are the same: they differ by 60 degrees at most."""
 
 APART_S = 300.0
-"""What is not older is the present passage."""
+"""Positions of the last so many seconds belong to the present passage."""
 
 PASSAGES = 5
 """The last so many passages vote."""
