@@ -144,7 +144,10 @@ def test_crossing_when_events_are_of_all_airports_then_bytes_are_for_each() -> N
         seconds=10.0,
         link_bytes={"jfk": 3_000, "cloud": 9_000},
     )
+    idle = Crossing(what="nothing", events=0, seconds=5.0, link_bytes={"jfk": 500, "cloud": 100})
+
     assert crossing.per_event(["jfk"]) == 30.0
+    assert crossing.beyond(idle, ["jfk"]) == 20.0
 
 
 def test_gap_when_answers_are_rare_around_a_move_then_is_longer_than_before() -> None:

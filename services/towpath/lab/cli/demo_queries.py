@@ -106,7 +106,10 @@ def _facts(report: QueriesReport) -> Iterator[Fact]:
 def _link_facts(report: QueriesReport) -> Iterator[Fact]:
     from towpath.lab.demonstration.queries.run import RAW
 
-    found = report.bytes_per_event()
-    for what, each in found.items():
-        times = f", 1/{found[RAW] / each:.0f} of raw events" if what != RAW and each else ""
-        yield "over the links", f"{what}: {each:.1f} bytes for each event{times}"
+    for found, without in (
+        (report.bytes_per_event(), ""),
+        (report.bytes_beyond_idle(), ", without heartbeats"),
+    ):
+        for what, each in found.items():
+            times = f", 1/{found[RAW] / each:.0f} of raw events" if what != RAW and each else ""
+            yield "over the links", f"{what}{without}: {each:.1f} bytes for each event{times}"

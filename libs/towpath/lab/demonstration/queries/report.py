@@ -72,6 +72,11 @@ class Crossing(Model):
         """Return the bytes over these sites' links for each event."""
         return sum(self.link_bytes[site] for site in sites) / self.events if self.events else 0.0
 
+    def beyond(self, idle: Crossing, sites: Sequence[str]) -> float:
+        """Return the bytes over these sites' links for each event, beyond what crosses when nothing runs."""
+        usual = sum(idle.link_bytes[site] for site in sites) / idle.seconds * self.seconds
+        return max(self.per_event(sites) - usual / self.events, 0.0) if self.events else 0.0
+
 
 class Gap(Model):
     """The longest time without an answer around a move, seconds."""
@@ -121,6 +126,8 @@ class QueriesReport(Model):
     moves: list[MoveReport]
     gaps: list[Gap]
     """Of each move."""
+    idle: Crossing
+    """While nothing runs."""
     crossings: list[Crossing]
     """One query alone, and raw events."""
     estimates: list[EstimateReport]
@@ -138,6 +145,10 @@ class QueriesReport(Model):
     def bytes_per_event(self) -> dict[str, float]:
         """Return, for each thing that was measured, the bytes over the airports' links for each event."""
         return {each.what: each.per_event(self.sites) for each in self.crossings}
+
+    def bytes_beyond_idle(self) -> dict[str, float]:
+        """Return the same without what crosses when nothing runs: heartbeats and measurements."""
+        return {each.what: each.beyond(self.idle, self.sites) for each in self.crossings}
 
     @property
     def clean(self) -> bool:

@@ -76,6 +76,9 @@ READY_WITHIN_S = 180.0
 BEFORE_MOVE = 0.4
 """Part of the time after which the job that answers moves. What crosses the links until then is counted."""
 
+IDLE_S = 15.0
+"""Links are probed once in so many seconds."""
+
 PANES_S = 2.0
 """Seconds for the last panes to cross the links."""
 
@@ -137,6 +140,7 @@ class QueriesDemonstration:
         options = self.options
         slow = stretch(options.rate, options.seconds)
         fast = stretch(options.rate * FASTER, options.seconds / FASTER)
+        idle = await self._idle()
         shared = await self._shared(slow)
         alone = await self._alone(fast)
         await self._raw(fast)
@@ -157,6 +161,7 @@ class QueriesDemonstration:
             sampled=sampled_of(shared),
             moves=self._moves,
             gaps=self._gaps(shared),
+            idle=idle,
             crossings=self._crossings,
             estimates=await self._estimates(estimated),
             figures=figures,
@@ -185,6 +190,12 @@ class QueriesDemonstration:
             await until_read(self.stage, text.views)
             self._ended_at = time.time()
             return await self._heard(text, flow)
+
+    async def _idle(self) -> Crossing:
+        """Count what crosses the links while nothing runs."""
+        meter = await LinkMeter.begun_now(self.stage.bus)
+        await asyncio.sleep(IDLE_S)
+        return await meter.crossing("nothing", 0)
 
     async def _alone(self, flow: Stretch) -> Heard:
         """Run one query alone, and count what crosses the links."""
