@@ -128,6 +128,9 @@ def _site_after(answer: dict[str, Any], weights: dict[str, float]) -> str | None
 
 
 def _print(answers: list[dict[str, Any]], *, dry_run: bool) -> None:
+    counts = Counter(answer["to"] for answer in answers if answer["to"])
+    if counts:
+        say(", ".join(f"{site}: {count}" for site, count in sorted(counts.items())))
     rows = [
         (
             answer["device"],
@@ -139,6 +142,3 @@ def _print(answers: list[dict[str, Any]], *, dry_run: bool) -> None:
     ]
     columns = ("gateway", "of site", "results would go to" if dry_run else "results go to", "wait elsewhere")
     print_table(columns, rows, nothing="no gateways")
-    counts = Counter(answer["to"] for answer in answers if answer["to"])
-    if counts:
-        say(", ".join(f"{site}: {count}" for site, count in sorted(counts.items())))
