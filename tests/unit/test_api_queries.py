@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from api_trial import Trial, running_api
 
 from towpath.api.handlers.answers import NO_STREAM_YET, beginning
 from towpath.contracts.commands import JobList, ListJobs, ListSites, SiteList
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.pipeline import EXAMPLE_PIPELINE, ApplyState, ApplyView, PipelineSpec, PipelineView
 from towpath.contracts.pipeline_commands import (
@@ -71,6 +72,32 @@ async def test_text_when_run_then_the_pipeline_that_the_command_line_makes_is_ap
     command = trial.coordinator.newest()
     assert command.spec == compiled(Asked("delays", "jfk", ALL_SITES, {}, ["jfk", "lga"], 3)).pipeline
     assert (command.id, command.drop_state) == ("k1", ["delays"])
+
+
+async def test_text_when_its_name_is_that_of_another_pipeline_then_is_refused_and_the_pipeline_stays(
+    trial: Trial,
+) -> None:
+    response, problem = await trial.send("POST", "/queries", json={**EXAMPLE_QUERIES, "name": "other"})
+
+    assert (response.status, problem["code"], problem["field"]) == (409, "name_in_use", "name")
+    assert ApplyPipeline not in map(type, trial.coordinator.asked)
+
+
+def unknown(_: ShowPipeline) -> PipelineView:
+    raise TowpathError(ErrorCode.UNKNOWN_PIPELINE, "there is none")
+
+
+def half_removed(command: ShowPipeline) -> PipelineView:
+    spec = PipelineSpec(name=command.pipeline, jobs=[])
+    return PipelineView(pipeline=command.pipeline, version=2, spec=spec, apply=applied())
+
+
+async def test_text_when_no_pipeline_has_its_name_then_is_applied(trial: Trial) -> None:
+    trial.coordinator.answers[ShowPipeline] = unknown
+
+    response, _ = await trial.send("POST", "/queries", json=EXAMPLE_QUERIES)
+
+    assert response.status == 202
 
 
 async def test_text_when_wrong_then_is_not_applied_and_the_problem_has_the_place(trial: Trial) -> None:
@@ -138,6 +165,17 @@ async def test_queries_when_removed_then_their_pipeline_is_deleted(trial: Trial)
 
     command = trial.coordinator.newest()
     assert (response.status, command.pipeline, command.purge, command.now) == (202, "delays", True, True)
+
+
+@pytest.mark.parametrize("shown", [unknown, half_removed])
+async def test_removal_when_sent_again_then_the_coordinator_answers_it(
+    trial: Trial, shown: Callable[[ShowPipeline], PipelineView]
+) -> None:
+    trial.coordinator.answers[ShowPipeline] = shown
+
+    response, _ = await trial.send("DELETE", "/queries/delays", headers={"Idempotency-Key": "k1"})
+
+    assert (response.status, trial.coordinator.newest().id) == (202, "k1")
 
 
 KEPT = StreamView("OUT_delays", created="", subjects=(), first=11, last=50, size=1)

@@ -8,8 +8,11 @@ from towpath.contracts.operators import Chain, Precision, Window
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
 from towpath.queries.evaluation.estimates import bounds, estimate, interval
+from towpath.queries.evaluation.group import Group
+from towpath.queries.evaluation.history import Pane
 from towpath.queries.evaluation.totals import Totals, Weighted
 from towpath.queries.parsing import parse
+from towpath.queries.planning import shared_plan
 from towpath.queries.sample_sizes import ClosedWindow, SampleSizes
 from towpath.streams.reading import Reading
 from towpath.streams.thinning import ALL, Thinner, ThinningOption, factor_behind
@@ -105,6 +108,24 @@ def test_interval_when_half_of_the_events_were_read_then_is_that_of_the_text_boo
     # √((1 - p) / n · s²) = √(0.5 / 100 · 1), times Student's 1.984.
     assert (high + low) / 2 == pytest.approx(2)
     assert (high - low) / 2 == pytest.approx(1.984 * (0.5 / 100) ** 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("option", "confidence"), [(PROMISE, 0.9), ("WITH SALIENCE 1", 0.95)])
+def test_answer_when_estimated_then_says_its_interval_with_its_confidence(
+    option: str, confidence: float
+) -> None:
+    text = f"{STREAM}q = COMPUTE SUM(s, 1 m) / COUNT(s, 1 m) EVERY 1 m {option}"
+    asked = check(parse(text))
+    plan = shared_plan(asked, dict.fromkeys(asked.sources, (0,)), ["jfk"])
+    totals = Totals(count=100, weighted=Weighted(200, 400, 1000, 200, 400, 1000))
+    group = Group(plan.program)
+    group.take([Pane(60_000_000, {}, (1, 0), {kept.argument: totals for kept in plan.kept}, {})])
+
+    (answer,) = group.answers(60_000_000)
+
+    assert answer.value == 2
+    assert answer.about["low"] < 2 < answer.about["high"]
+    assert (answer.about["confidence"], answer.about["sampled"]) == (confidence, 0.5)
 
 
 def test_bounds_when_a_divisor_may_be_zero_then_are_none() -> None:

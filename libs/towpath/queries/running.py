@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Query
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec, PipelineView
+from towpath.contracts.pipeline_commands import ShowPipeline
 from towpath.contracts.query import RunningQueries
+
+Asking = Callable[[ShowPipeline], Awaitable[PipelineView]]
 
 
 def running_queries(view: PipelineView) -> RunningQueries:
     """Return the query text that a pipeline answers. Raises `TowpathError` if it answers none."""
     found = answering(view.spec)
     if found is None:
-        raise TowpathError(
-            ErrorCode.UNKNOWN_PIPELINE,
-            "the pipeline answers no queries",
-            field="pipeline",
-            value=view.pipeline,
-            allowed="one that `towpath query list` prints",
-        )
+        raise _no_queries(view.pipeline)
     job, query = found
     return RunningQueries(
         name=view.pipeline,
@@ -31,6 +28,48 @@ def running_queries(view: PipelineView) -> RunningQueries:
         webhook=job.webhook,
         state=view.apply.state,
         note=view.apply.note,
+    )
+
+
+async def check_name(name: str, ask: Asking) -> None:
+    """Raise `TowpathError` if another pipeline has the name of a text, which would replace its jobs."""
+    if await _is_another(name, ask):
+        raise TowpathError(
+            ErrorCode.NAME_IN_USE,
+            "another pipeline has this name, and answers no queries",
+            field="name",
+            value=name,
+            allowed="another name",
+        )
+
+
+async def check_removal(name: str, ask: Asking) -> None:
+    """Raise `TowpathError` if a pipeline has the name, and answers no queries.
+
+    One that is removed already, or half, is no mistake: the removal may have been sent again.
+    """
+    if await _is_another(name, ask):
+        raise _no_queries(name)
+
+
+async def _is_another(name: str, ask: Asking) -> bool:
+    try:
+        spec = (await ask(ShowPipeline(pipeline=name))).spec
+    except TowpathError as error:
+        if error.detail.code is ErrorCode.UNKNOWN_PIPELINE:
+            return False
+        raise
+    # One that is being removed has no jobs.
+    return bool(spec.jobs) and answering(spec) is None
+
+
+def _no_queries(name: str) -> TowpathError:
+    return TowpathError(
+        ErrorCode.UNKNOWN_PIPELINE,
+        "the pipeline answers no queries",
+        field="pipeline",
+        value=name,
+        allowed="one that `towpath query list` prints",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -15,16 +15,20 @@ from towpath.cli.output import print_json, print_table, say
 from towpath.cli.pipeline_applying import DEFAULT_DEADLINE_S, carry_out
 from towpath.cli.pipeline_files import telling, text_of
 from towpath.cli.pipeline_options import DropState, Now, Wait, Within, change
-from towpath.cli.query_answers import follow_answers
+from towpath.cli.query_answers import follow_answers, newest_serial
 from towpath.cli.query_views import print_plan, print_queries
 from towpath.cli.settings import AsJson, home_of
 from towpath.composition.speck import as_name
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command, Model
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
 from towpath.queries.compilation import Asked, Compiled, compiled
 from towpath.queries.explanation import explanation, summaries
-from towpath.queries.running import all_running_queries, running_queries
+from towpath.queries.parsing import parse
+from towpath.queries.running import all_running_queries, check_name, check_removal, running_queries
+
+AnswerT = TypeVar("AnswerT", bound=Model)
 
 app = typer.Typer(help="Ask questions in one line, over any number of sites, and follow the answers.")
 
@@ -106,26 +110,30 @@ def run(
 ) -> None:
     """Run the queries of a file: new ones start, and running ones of the same name become those of the file.
 
-    A query that stays as it is keeps what it knows.
+    A query that stays as it is keeps what it knows. The name must not be that of another pipeline.
 
     Example: `towpath query run examples/queries/departures.sight --at cloud`
     """
 
-    async def start() -> Compiled:
+    async def start() -> tuple[Compiled, int]:
         async with open_bus(home_of(context)) as bus:
             with telling(file, str):
                 sites, text = await _sites_of(bus), text_of(file)
                 asked = Asked(_name_of(file, name), at, text, _pairs(filled), sites, trigger_s, webhook)
                 found = compiled(asked)
+                await check_name(asked.name, lambda question: _looked(bus, question))
+            # The first answers may come before the apply has ended.
+            after = await newest_serial(bus, at, asked.name) if follow else 0
             command = ApplyPipeline(spec=found.pipeline, drop_state=drop_state or [])
             await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json and not follow)
-            return found
+            return found, after
 
-    found = asyncio.run(start())
+    found, after = asyncio.run(start())
     if not follow:
         return
+    site, named = found.asked.site, found.asked.name
     with suppress(KeyboardInterrupt):
-        asyncio.run(follow_answers(home_of(context), found.asked.site, found.asked.name, as_json=as_json))
+        asyncio.run(follow_answers(home_of(context), site, named, after=after, as_json=as_json))
     say(f"the queries go on; `towpath query remove {found.asked.name}` ends them")
 
 
@@ -147,9 +155,9 @@ def follow(
     """
     home = home_of(context)
     view = asyncio.run(ask(home, ShowPipeline(pipeline=name)))
-    site = running_queries(view).at
+    site, after = running_queries(view).at, 0 if from_start or once else None
     with suppress(KeyboardInterrupt):
-        asyncio.run(follow_answers(home, site, name, earlier=from_start or once, once=once, as_json=as_json))
+        asyncio.run(follow_answers(home, site, name, after=after, once=once, as_json=as_json))
 
 
 @app.command("list")
@@ -161,7 +169,7 @@ def list_queries(context: typer.Context, as_json: AsJson = False) -> None:
     found = all_running_queries(asyncio.run(ask(home_of(context), ListPipelines())).pipelines)
     if as_json:
         return print_json([each.model_dump(mode="json") for each in found])
-    rows = [(each.name, each.at, each.text.upper().count("COMPUTE"), each.state) for each in found]
+    rows = [(each.name, each.at, len(parse(each.text).insights), each.state) for each in found]
     print_table(("name", "at", "queries", "state"), rows, nothing="no queries")
 
 
@@ -189,7 +197,11 @@ def remove(
 
     Example: `towpath query remove departures`
     """
-    running_queries(asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name))))
+
+    async def check() -> None:
+        await check_removal(name, lambda question: ask(home_of(context), question))
+
+    asyncio.run(check())
     change(context, DeletePipeline(pipeline=name, now=now, purge=purge), wait, within_s, as_json)
 
 
@@ -215,5 +227,8 @@ async def _known_sites(context: typer.Context) -> list[str]:
 
 
 async def _sites_of(bus: Bus) -> list[str]:
-    found = await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
-    return [view.site for view in found.sites]
+    return [view.site for view in (await _looked(bus, ListSites())).sites]
+
+
+async def _looked(bus: Bus, question: Command[AnswerT]) -> AnswerT:
+    return await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.tree import Tree
 
 from towpath.cli.output import print_json, print_rich, print_table
@@ -22,13 +23,14 @@ def print_plan(plan: QueryExplanation, *, as_json: bool) -> None:
         return print_json(plan)
     tree = Tree(f"[bold]{plan.topic}[/] at {plan.at}: {len(plan.queries)} queries")
     for query in plan.queries:
-        tree.add(f"{query.query}: {query.moments}" + (f", by {', '.join(query.by)}" if query.by else ""))
+        by = f", by {', '.join(query.by)}" if query.by else ""
+        tree.add(escape(f"{query.query}: {query.moments}{by}"))
     for at in plan.sites:
         crossing = f"about {at.bytes_per_key_and_hour:,} bytes per key and hour"
         where = "the same site" if plan.scheduler is None and at.site == plan.at else crossing
         branch = tree.add(f"[bold]{at.site}[/]: panes of {at.pane_s:g} s ({where})")
         for part in at.parts:
-            branch.add(f"{part.part} of {part.of} → {', '.join(part.serves)}")
+            branch.add(escape(f"{part.part} of {part.of} → {', '.join(part.serves)}"))
         branch.add(f"topics: {', '.join(at.topics)}")
     found = (
         "the site that asks" if plan.scheduler is None else f"a site that the policy {plan.scheduler} finds"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from running.browser import needs_chromium, running_browser
+from running.browser import needs_chromium, page_without_mesh, running_browser
 from running.command_line import MESH_TIMEOUT_S
 from running.whole_mesh import WholeMesh
 
@@ -19,6 +19,66 @@ STARTED_MS = 120_000
 STREAM = """\
 d = STREAM FROM topic(topic="site/drawn", time="departed_at", delay="1 HOURS", fields="carrier:string");
 """
+
+ACCENT = {"light": (15, 118, 110), "dark": (69, 196, 181)}
+"""Colour of the first line in each theme."""
+
+DRAWN = r"""async (answers) => {
+    const { AnswersPart } = await import("/page/query_answers.js");
+    const text = answers.map((answer, i) => `id: ${i + 1}\ndata: ${JSON.stringify(answer)}\n\n`).join("");
+    const body = () => new ReadableStream({ start: flow => flow.enqueue(new TextEncoder().encode(text)) });
+    window.fetch = async () => new Response(body());
+    const part = new AnswersPart("drawn");
+    const frame = () => new Promise(requestAnimationFrame);
+    const translucent = async () => {
+        for (let frames = 0; frames < 3 || !part.element.querySelector("canvas"); frames += 1) await frame();
+        const canvas = part.element.querySelector("canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const counts = new Map();
+        for (let i = 0; i < data.length; i += 4) {
+            const colour = data.slice(i, i + 3).join();
+            if (data[i + 3] > 20 && data[i + 3] < 80) counts.set(colour, (counts.get(colour) ?? 0) + 1);
+        }
+        const [colour, count] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
+        return { colour: colour.split(",").map(Number), share: count / (canvas.width * canvas.height) };
+    };
+    document.documentElement.dataset.theme = "light";
+    document.getElementById("main").replaceChildren(part.element);
+    const light = await translucent();
+    document.documentElement.dataset.theme = "dark";
+    part.repaint();
+    return { light, dark: await translucent() };
+}"""
+"""Draws answers in both themes. Returns the most frequent translucent colour, and its share of the pixels."""
+
+
+def answer(minute: int, **values: float) -> dict[str, Any]:
+    end = f"2026-01-01T00:{minute:02}:00.000Z"
+    return {"key": {"query": "mean"}, "window": {"start": end, "end": end}, "values": values}
+
+
+def test_estimates_when_drawn_then_their_interval_is_a_band_and_is_said() -> None:
+    estimates = [answer(minute, value=5.0, low=0.0, high=10.0, confidence=0.95) for minute in range(20)]
+
+    with running_browser() as browser, page_without_mesh(browser) as page:
+        drawn = page.evaluate(DRAWN, estimates)
+
+        name = "mean: now 5 ± 5; the band is the 95 % interval; 0 marked moments"
+        expect(page.get_by_role("img", name=name)).to_be_visible()
+        expect(page.get_by_text("95 % interval", exact=True)).to_be_visible()
+        expect(page.locator("tbody td").last).to_have_text("5 ± 5")
+    for theme, accent in ACCENT.items():
+        assert drawn[theme]["share"] > 0.3
+        assert drawn[theme]["colour"] == pytest.approx(accent, abs=8)
+
+
+def test_answers_when_they_have_no_interval_then_no_band_is_drawn() -> None:
+    with running_browser() as browser, page_without_mesh(browser) as page:
+        drawn = page.evaluate(DRAWN, [answer(minute, value=5.0) for minute in range(20)])
+
+        expect(page.get_by_role("img", name="mean: now 5; 0 marked moments")).to_be_visible()
+        expect(page.locator(".key.band")).to_be_hidden()
+    assert max(drawn["light"]["share"], drawn["dark"]["share"]) < 0.05
 
 
 def write(page: Page) -> None:

@@ -60,7 +60,7 @@ def writes(operator: Query) -> Schema:
     by = {key.name: FieldType(key.type) for query in queries for key in query.by}
     bounds = dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)
     estimated = any(query.options.is_estimated for query in queries)
-    about = dict.fromkeys(("low", "high", "sampled"), FieldType.DOUBLE) if estimated else {}
+    about = dict.fromkeys(("low", "high", "confidence", "sampled"), FieldType.DOUBLE) if estimated else {}
     return {"query": FieldType.STRING, "value": None, **about, **by, **bounds}
 
 

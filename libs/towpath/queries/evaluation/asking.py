@@ -186,17 +186,17 @@ class Asking:
     def about(self, moment: Moment) -> dict[str, float]:
         """Return what an estimate says of itself: its interval, and the share of events it was made from."""
         confidence = self._query.options.confidence or CONFIDENCE
-        confidence = 1 - (1 - confidence) / len(self._uses)
+        confidence_of_use = 1 - (1 - confidence) / len(self._uses)
         totals = {use: self._totals(use, moment.at - use.offset_micros) for use in self._uses}
 
         def of_use(use: Expression) -> tuple[float, float] | None:
             assert isinstance(use, Use)
-            return interval(use.function, totals[use], confidence)
+            return interval(use.function, totals[use], confidence_of_use)
 
         found = bounds(self._query.expression, of_use)
         read = sum(one.count for one in totals.values())
         stand_for = sum(one.weighted.weight for one in totals.values())
-        told = {} if found is None else {"low": found[0], "high": found[1]}
+        told = {} if found is None else {"low": found[0], "high": found[1], "confidence": confidence}
         return {**told, "sampled": read / stand_for if stand_for else 1.0}
 
     def _entries(self, use: Use, argument: int = 0) -> list[Entry]:

@@ -25,7 +25,7 @@ from towpath.contracts.rest import Route
 from towpath.queries.compilation import Asked, Compiled, compiled
 from towpath.queries.explanation import explanation
 from towpath.queries.half_written import checked
-from towpath.queries.running import all_running_queries, running_queries
+from towpath.queries.running import all_running_queries, check_name, check_removal, running_queries
 
 ModelT = TypeVar("ModelT", bound=Model)
 
@@ -52,9 +52,10 @@ class QueryRoutes:
         return answered(explanation(await self._compiled(wanted)))
 
     async def run(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Apply the pipeline of a text."""
+        """Apply the pipeline of a text. It replaces one that answers queries, and no other."""
         wanted = await self._body(route, request, QueriesToRun)
         found = await self._compiled(wanted, wanted.trigger_s, wanted.webhook)
+        await check_name(wanted.name, self._coordinator.ask)
         fields: dict[str, Any] = {"spec": found.pipeline, "drop_state": wanted.drop_state}
         accepted = await self._commands.accept(request, ApplyPipeline, fields)
         return await self._commands.finish(route, request, *accepted)
@@ -73,7 +74,7 @@ class QueryRoutes:
     async def remove(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Delete the pipeline of a text, and no other pipeline."""
         fields = given_fields(request, route) | {"pipeline": path_parameter(request, "name")}
-        await self.running(fields["pipeline"])
+        await check_removal(fields["pipeline"], self._coordinator.ask)
         return await self._commands.finish(
             route, request, *await self._commands.accept(request, DeletePipeline, fields)
         )

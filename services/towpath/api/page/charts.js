@@ -1,9 +1,10 @@
 /**
- * Charts over time, by uPlot: lines for values, and vertical lines for events.
+ * Charts over time, by uPlot: lines for values, bands for their intervals, and vertical lines for events.
  */
 
 import uPlot from "./uPlot.esm.js";
 import { make, say } from "./elements.js";
+import { bandOf, intervalName } from "./intervals.js";
 import { clock } from "./wording.js";
 
 const HEIGHT = 170;
@@ -14,6 +15,10 @@ const LINES = ["--accent", "--second", "--warn", "--bad", "--line-5", "--line-6"
 export const MOST_LINES = LINES.length;
 /** Up to this many newest values stand beside the title. */
 const TOLD = 3;
+/** A band must not hide the lines of others; its edge shows one that is narrow, or of a single moment. */
+const BAND = { fill: 0.16, edge: 0.45, width: 1.5 };
+/** Room above and below the values, as uPlot leaves it. */
+const ROOM = 0.1;
 const MARKS = { migrate: "--accent", fault: "--bad", change: "--second" };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -28,29 +33,47 @@ function painted(name) {
 }
 
 export class TimeChart {
-  /** @param said formats a value */
+  /** @param said formats a value; with an interval beside it, both */
   constructor(title, labels, said) {
     this.labels = labels;
     this.said = said;
     this.marks = [];
+    this.intervals = [];
+    this.bands = [];
     this.newest = make("span");
     this.place = make("div", { role: "img", "aria-label": title });
-    this.element = make("section", { class: "card chart" }, make("h3", {}, title, this.newest), this.place);
+    this.bandName = make("span");
+    this.key = make("p", { class: "soft small", hidden: true }, make("span", { class: "key band" }), this.bandName);
+    this.element = make("section", { class: "card chart" }, make("h3", {}, title, this.newest), this.place, this.key);
     this.title = title;
     this.resizing = new ResizeObserver(() => this.plot?.setSize(this.#size()));
     this.resizing.observe(this.place);
   }
 
-  /** Columns: Unix seconds, then one list of values (or null) per label. `range`: first and last moment shown. */
-  show(columns, marks = [], range = null) {
+  /**
+   * Columns: Unix seconds, then one list of values (or null) per label. `range`: first and last moment shown.
+   * `intervals`: for each label one list of {low, high, confidence} (or null).
+   */
+  show(columns, marks = [], range = null, intervals = []) {
     this.marks = marks;
     this.range = range;
+    this.intervals = intervals;
+    this.bands = intervals.map((ofLine) => bandOf(columns[0], ofLine));
     if (!this.plot) this.#build(columns);
     else this.plot.setData(columns);
-    const last = columns.slice(1).map((values) => values.findLast((value) => value !== null) ?? null);
-    const text = last.length > TOLD ? `${last.length} lines` : last.map((value) => this.said(value)).join(" / ");
+    const last = columns.slice(1).map((values, line) => {
+      const at = values.findLastIndex((value) => value !== null);
+      return this.said(values[at] ?? null, intervals[line]?.[at]);
+    });
+    const text = last.length > TOLD ? `${last.length} lines` : last.join(" / ");
     say(this.newest, text);
-    this.place.setAttribute("aria-label", `${this.title}: now ${text}; ${marks.length} marked moments`);
+    this.#name(text, intervalName(intervals.flat()));
+  }
+
+  #name(text, band) {
+    this.key.hidden = !band;
+    say(this.bandName, band);
+    this.place.setAttribute("aria-label", `${this.title}: now ${text}; ${band ? `the band is the ${band}; ` : ""}${this.marks.length} marked moments`);
   }
 
   /** Show other lines from the next data on. */
@@ -74,16 +97,53 @@ export class TimeChart {
   #build(columns) {
     const axis = { stroke: painted("--soft"), grid: { stroke: painted("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     this.strokes = Object.fromEntries(Object.entries(MARKS).map(([kind, name]) => [kind, painted(name)]));
+    this.colours = this.labels.map((_, i) => painted(LINES[i]));
     this.plot = new uPlot({
       ...this.#size(),
       cursor: { drag: { x: false, y: false } },
       legend: { show: this.labels.length > 1, live: true },
-      scales: { x: { time: true, range: (_, from, to) => this.range ?? [from, to] } },
+      scales: { x: { time: true, range: (_, from, to) => this.range ?? [from, to] }, y: { range: (plot, least, most) => this.#height(plot, least, most) } },
       axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.said(tick)) }],
-      series: [{}, ...this.labels.map((label, i) => ({ label, stroke: painted(LINES[i]), width: 1.8, spanGaps: false,
-        points: { show: (plot, series, from, to) => to - from < FEW, size: 4 }, value: (_, value) => this.said(value) }))],
-      hooks: { draw: [(plot) => this.#drawMarks(plot)] },
+      series: [{}, ...this.labels.map((label, i) => ({ label, stroke: this.colours[i], width: 1.8, spanGaps: false,
+        points: { show: (plot, series, from, to) => to - from < FEW, size: 4 }, value: (_, value, __, at) => this.said(value, this.intervals[i]?.[at]) }))],
+      hooks: { drawAxes: [(plot) => this.#drawBands(plot)], draw: [(plot) => this.#drawMarks(plot)] },
     }, columns, this.place);
+  }
+
+  /** Return the least and the largest value of the axis, so that values and bands fit. */
+  #height(plot, least, most) {
+    if ((least ?? null) === null) return [null, null];
+    const bounds = this.#shownBands(plot).flatMap(({ band }) => band.flat()).flatMap(({ low, high }) => [low, high]);
+    return uPlot.rangeNum(Math.min(least, ...bounds), Math.max(most, ...bounds), ROOM, true);
+  }
+
+  /** Return the bands of the lines that the legend has not switched off. */
+  #shownBands(plot) {
+    return this.bands.map((band, i) => ({ band, colour: this.colours[i], series: plot.series[i + 1] })).filter(({ series }) => series?.show);
+  }
+
+  #drawBands(plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.lineWidth = BAND.width * (devicePixelRatio || 1);
+    ctx.lineJoin = "round";
+    for (const { band, colour } of this.#shownBands(plot)) {
+      ctx.fillStyle = ctx.strokeStyle = colour;
+      for (const piece of band) {
+        const edge = [...piece.map(({ at, high }) => [at, high]), ...piece.toReversed().map(({ at, low }) => [at, low])];
+        ctx.beginPath();
+        for (const [at, value] of edge) ctx.lineTo(plot.valToPos(at, "x", true), plot.valToPos(value, "y", true));
+        ctx.closePath();
+        ctx.globalAlpha = BAND.fill;
+        ctx.fill();
+        ctx.globalAlpha = BAND.edge;
+        ctx.stroke();
+      }
+    }
+    ctx.restore();
   }
 
   #drawMarks(plot) {

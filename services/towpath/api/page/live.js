@@ -68,9 +68,11 @@ async function follow(path, told, stands, refusals, signal) {
       const response = await send("GET", path(), { signal: aborting.signal });
       for await (const found of events(response)) {
         heard();
-        if (found.data === null) continue;
-        failures = 0;
-        told(found);
+        if (found.data !== null) {
+          failures = 0;
+          told(found);
+        }
+        // Also without data: the service says at once, and now and then, that there is nothing new.
         stands("live");
       }
     } catch (error) {

@@ -89,8 +89,9 @@ export class QueriesView {
   }
 
   #filled() {
-    const wanted = (this.placeholders ?? "").split(",");
-    return Object.fromEntries([...this.filled].filter(([name, text]) => text && wanted.includes(name)));
+    // Before the first check it is not known which names a text has: all are given.
+    const wanted = this.placeholders?.split(",");
+    return Object.fromEntries([...this.filled].filter(([name, text]) => text && (wanted?.includes(name) ?? true)));
   }
 
   #wanted() {
@@ -121,7 +122,8 @@ export class QueriesView {
     } catch (error) {
       this.plan.replaceChildren(make("p", { class: "problem" }, error.message));
     }
-    this.run.disabled = false;
+    // The text may have changed meanwhile. Both buttons need a right one.
+    this.run.disabled = this.explain.disabled;
   }
 
   async #explain(place, wanted) {
@@ -156,6 +158,8 @@ export class QueriesView {
       if (this.running.has(asked.name)) this.#stands(known, asked);
       else this.#add(asked);
     }
+    const elements = queries.map(({ name }) => this.running.get(name).element);
+    if (elements.some((element, i) => element !== this.list.children[i])) this.list.append(...elements);
     this.nothing.hidden = queries.length > 0;
   }
 

@@ -5,6 +5,7 @@
 
 import { MOST_LINES, TimeChart } from "./charts.js";
 import { KeyedTable, make, say } from "./elements.js";
+import { estimate, intervalOf } from "./intervals.js";
 import { followAnswers } from "./live.js";
 import { clock, dated, number, seconds } from "./wording.js";
 
@@ -44,18 +45,22 @@ export class AnswersPart {
 
   #take({ key, window, values }) {
     const { query, ...rest } = key;
-    const value = values.value ?? null;
-    if (!this.queries.has(query)) this.#add(query, Array.isArray(value));
-    this.queries.get(query).take(labelOf(rest), window.end, value);
+    const isList = Array.isArray(values.value);
+    // Stored answers may be those of an earlier text, in which the query was another.
+    if (this.queries.get(query)?.isList !== isList) this.#add(query, isList);
+    this.queries.get(query).take(labelOf(rest), window.end, values);
     this.count += 1;
     this.newest = window.end;
     this.drawing ??= setTimeout(() => this.#draw(), DRAW_MS);
   }
 
   #add(query, isList) {
+    const known = this.queries.get(query);
     const part = isList ? new ListAnswers(query) : new LineAnswers(query);
     this.queries.set(query, part);
-    this.charts.append(part.element);
+    if (known) known.element.replaceWith(part.element);
+    else this.charts.append(part.element);
+    known?.end();
   }
 
   #connection(state) {
@@ -72,11 +77,13 @@ export class AnswersPart {
 
 const labelOf = (key) => Object.values(key).join(" · ");
 
-/** Answers that are numbers: a chart of the keys with the newest answers. */
+/** Answers that are numbers: a chart of the keys with the newest answers. Estimates have their interval. */
 class LineAnswers {
+  isList = false;
+
   constructor(query) {
     this.keys = new Map();
-    this.chart = new TimeChart(query, [""], number);
+    this.chart = new TimeChart(query, [""], estimate);
     this.table = new KeyedTable(`Newest answers of ${query}`, [["Key", ""], ["At", ""], ["Answer", "number"]], "");
     this.more = make("p", { class: "soft small" });
     this.details = make("details", {}, make("summary", { class: "small" }, "As a table"), this.table.element);
@@ -84,10 +91,10 @@ class LineAnswers {
     this.element.append(this.more, this.details);
   }
 
-  take(label, end, value) {
+  take(label, end, values) {
     if (!this.keys.has(label)) this.keys.set(label, new Map());
     const points = this.keys.get(label);
-    points.set(seconds(end), value);
+    points.set(seconds(end), { value: values.value ?? null, interval: intervalOf(values) });
     if (points.size > POINTS) points.delete(points.keys().next().value);
   }
 
@@ -96,13 +103,13 @@ class LineAnswers {
     const shown = labels.slice(0, MOST_LINES);
     this.chart.relabel(shown);
     const moments = [...new Set(shown.flatMap((label) => [...this.keys.get(label).keys()]))].sort((a, b) => a - b).slice(-POINTS);
-    const columns = [moments, ...shown.map((label) => moments.map((at) => this.keys.get(label).get(at) ?? null))];
+    const column = (field) => shown.map((label) => moments.map((at) => this.keys.get(label).get(at)?.[field] ?? null));
     const [first, last] = [moments[0], moments.at(-1)];
-    this.chart.show(columns, [], first === last ? [first - 30, last + 30] : [first, last]);
+    this.chart.show([moments, ...column("value")], [], first === last ? [first - 30, last + 30] : [first, last], column("interval"));
     say(this.more, labels.length > shown.length ? `Lines of ${shown.length} keys of ${labels.length}. The table has all.` : "");
     this.table.show(labels.map((label) => {
-      const [at, value] = [...this.keys.get(label)].at(-1);
-      return [label, [label || "–", clock(at), number(value)]];
+      const [at, { value, interval }] = [...this.keys.get(label)].at(-1);
+      return [label, [label || "–", clock(at), estimate(value, interval)]];
     }));
   }
 
@@ -113,6 +120,8 @@ class LineAnswers {
 
 /** Answers that are lists: a table for each of the newest. */
 class ListAnswers {
+  isList = true;
+
   constructor(query) {
     this.query = query;
     this.newest = new Map();
@@ -120,7 +129,7 @@ class ListAnswers {
     this.element = make("section", { class: "card chart" }, make("h3", {}, query), this.lists);
   }
 
-  take(label, end, value) {
+  take(label, end, { value }) {
     this.newest.delete(label);
     this.newest.set(label, [end, value]);
   }

@@ -55,6 +55,7 @@ export class QueryEditor {
   }
 
   async #check(offering) {
+    clearTimeout(this.waiting);
     this.asking?.abort();
     this.asking = new AbortController();
     const { text, area } = this;

@@ -37,7 +37,12 @@ export class SavedQueries {
   #save() {
     const { name, text } = this.#named();
     if (!name) return;
-    keep({ ...load(), [name]: text });
+    try {
+      keep({ ...load(), [name]: text });
+    } catch (error) {
+      this.report(`${name} is not saved: ${error.message}`, true);
+      return;
+    }
     this.#list(name);
     this.report(`${name} is saved in this browser.`);
   }
@@ -71,4 +76,7 @@ export class SavedQueries {
 }
 
 /** Return the name that queries of a file get, as the command line names them. */
-const nameOf = (file) => file.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^[^a-z]+/, "").slice(0, 48);
+export function nameOf(file) {
+  const name = file.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  return (/^[a-z]/.test(name) ? name : `job-${name}`).slice(0, 48).replace(/-$/, "");
+}
