@@ -91,6 +91,8 @@ class Played:
     lying: dict[str, str] = field(default_factory=dict)
     """Path of user code → digest of the code there now."""
     newest: ApplyRecord | None = None
+    begun: list[ApplyRecord] = field(default_factory=list)
+    """Applies that were accepted."""
 
     async def latest(self, limit: int) -> list[OperationRecord]:
         return []
@@ -103,6 +105,16 @@ class Played:
 
     async def versions(self, name: str) -> dict[int, PipelineVersion]:
         return {}
+
+    async def apply_of(self, command: str) -> str | None:
+        return None
+
+    async def begin(self, record: ApplyRecord, *_: Any) -> str:
+        self.begun.append(record)
+        return record.id
+
+    async def follow(self, apply: str, *, wait: bool) -> str:
+        return apply
 
     async def record(self, apply: str) -> ApplyRecord:
         return self.newest or apply_record(pipeline())

@@ -54,9 +54,9 @@ def applied() -> ApplyView:
     )
 
 
-def view(name: str) -> PipelineView:
+def view(name: str, text: str = str(EXAMPLE_QUERIES["text"])) -> PipelineView:
     """Return a pipeline: `delays` answers queries, and `other` does not."""
-    asked = Asked(name, "jfk", str(EXAMPLE_QUERIES["text"]), {}, ["jfk"])
+    asked = Asked(name, "jfk", text, {}, ["jfk"])
     spec = PipelineSpec.model_validate({**EXAMPLE_PIPELINE, "name": name})
     return PipelineView(
         pipeline=name, version=1, spec=compiled(asked).pipeline if name == "delays" else spec, apply=applied()
@@ -145,6 +145,7 @@ async def test_queries_when_listed_then_other_pipelines_are_left_out(trial: Tria
     shown = [(one["name"], one["at"], one["topic"], one["state"]) for one in found["queries"]]
     assert shown == [("delays", "jfk", "queries/delays", "running")]
     assert found["queries"][0]["text"] == EXAMPLE_QUERIES["text"]
+    assert [one["query"] for one in found["queries"][0]["queries"]] == ["mean_delay"]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,87 @@ async def test_removal_when_sent_again_then_the_coordinator_answers_it(
     response, _ = await trial.send("DELETE", "/queries/delays", headers={"Idempotency-Key": "k1"})
 
     assert (response.status, trial.coordinator.newest().id) == (202, "k1")
+
+
+MORE = {
+    "name": "delays",
+    "into": True,
+    "text": "most = COMPUTE MAX(delay, 1 HOURS) EVERY 10 MINUTES BY carrier;",
+}
+
+
+async def test_text_when_it_joins_then_both_are_applied_unless_the_running_one_has_changed(
+    trial: Trial,
+) -> None:
+    response, _ = await trial.send("POST", "/queries", json={**MORE, "drop_state": ["delays-jfk"]})
+
+    command = trial.coordinator.newest()
+    both = f"{EXAMPLE_QUERIES['text']}\n{MORE['text']}\n"
+    assert (response.status, command.expected_apply, command.drop_state) == (202, "a1", ["delays-jfk"])
+    assert command.spec == compiled(Asked("delays", "jfk", both, {}, ["jfk", "lga"])).pipeline
+
+
+async def test_text_when_it_cannot_join_then_the_problem_has_the_place_in_the_new_text(trial: Trial) -> None:
+    wrong = {**MORE, "text": "\nmean_delay = COMPUTE MAX(delay, 1 HOURS);"}
+
+    response, problem = await trial.send("POST", "/queries", json=wrong)
+
+    assert (response.status, problem["field"], problem["value"]) == (422, "line 2, column 1", "mean_delay")
+    assert ApplyPipeline not in map(type, trial.coordinator.asked)
+
+
+async def test_text_when_it_joins_another_pipeline_or_site_then_is_refused(trial: Trial) -> None:
+    _, of_other = await trial.send("POST", "/queries", json={**MORE, "name": "other"})
+    _, elsewhere = await trial.send("POST", "/queries", json={**MORE, "at": "lga"})
+
+    assert (of_other["code"], elsewhere["field"]) == ("unknown_pipeline", "at")
+
+
+async def test_text_when_it_neither_joins_nor_names_a_site_then_is_refused(trial: Trial) -> None:
+    response, problem = await trial.send("POST", "/queries", json={**MORE, "into": False})
+
+    assert (response.status, "`at`" in problem["detail"]) == (422, True)
+
+
+async def test_explanation_when_a_text_joins_then_says_what_is_new_and_which_state_is_lost(
+    trial: Trial,
+) -> None:
+    _, found = await trial.send("POST", "/queries/explain", json=MORE)
+
+    assert ([one["query"] for one in found["queries"]], found["added"]) == (["mean_delay", "most"], ["most"])
+    assert found["begin_again"] == ["delays-jfk"]
+    assert {"part": "count", "of": "delay of s", "serves": ["mean_delay", "most"]} in found["sites"][0][
+        "parts"
+    ]
+
+
+async def test_query_when_taken_out_then_the_others_are_applied_and_nothing_is_deleted(trial: Trial) -> None:
+    text = f"{EXAMPLE_QUERIES['text']}\n{MORE['text']}\n"
+    trial.coordinator.answers[ShowPipeline] = lambda _: view("delays", text)
+
+    response, _ = await trial.send("DELETE", "/queries/delays?query=most&drop_state=delays-jfk")
+
+    command = trial.coordinator.newest()
+    assert (response.status, command.expected_apply, command.drop_state) == (202, "a1", ["delays-jfk"])
+    assert command.spec == view("delays").spec
+    assert DeletePipeline not in map(type, trial.coordinator.asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ("query=mean_delay", 409, "query"),
+        ("query=other", 422, "query"),
+        ("query=most&purge=true", 422, "purge"),
+    ],
+)
+async def test_query_when_it_cannot_be_taken_out_then_all_stay(
+    trial: Trial, asked: str, status: int, field: str
+) -> None:
+    response, problem = await trial.send("DELETE", f"/queries/delays?{asked}")
+
+    assert (response.status, problem["field"]) == (status, field)
+    assert not {ApplyPipeline, DeletePipeline} & {*map(type, trial.coordinator.asked)}
 
 
 KEPT = StreamView("OUT_delays", created="", subjects=(), first=11, last=50, size=1)

@@ -115,7 +115,7 @@ def test_explain_when_a_text_has_brackets_then_prints_them_as_they_are(tmp_path:
     assert f'kind == "{compared}"' in result.stdout
 
 
-def test_list_when_a_text_has_the_word_elsewhere_then_only_queries_are_counted(
+def test_list_when_a_text_has_the_word_elsewhere_then_only_queries_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = (
@@ -132,7 +132,7 @@ def test_list_when_a_text_has_the_word_elsewhere_then_only_queries_are_counted(
 
     monkeypatch.setattr(queries_module, "ask", ask)
 
-    assert run("list").stdout.splitlines()[1].split() == ["one", "jfk", "1", "completed"]
+    assert run("list").stdout.splitlines()[1].split() == ["one", "jfk", "recompute", "completed"]
 
 
 @pytest.fixture

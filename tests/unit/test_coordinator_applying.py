@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
-from coordinator_trial import WAITING, Played, entry, job, pipeline, planned
+from coordinator_trial import WAITING, Played, apply_record, entry, job, pipeline, planned
 
 from towpath.contracts.commands import DeployJob, MigrateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
+from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineJob
+from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.contracts.site_commands import DropOutput, PrepareOutput
 from towpath.coordinator.jobs.plans import plan_deploy
 from towpath.coordinator.pipelines import apply_run
+from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.pipelines.decisions import decide
 from towpath.coordinator.situation import Upcoming
 from towpath.protocols.record import FormerJob
@@ -128,3 +131,17 @@ async def test_decision_when_made_while_an_apply_is_under_way_then_says_so() -> 
     played = Played()
     decision = await decide(pipeline(), played.situation, cast("Any", played), drop_state=[])
     assert decision.under_way == "a1"
+
+
+@pytest.mark.parametrize(("expected", "is_refused"), [(None, False), ("a1", False), ("a0", True)])
+async def test_apply_when_made_for_another_one_than_the_newest_then_is_refused_and_does_not_begin(
+    expected: str | None, is_refused: bool
+) -> None:
+    played = Played(newest=apply_record(pipeline()).model_copy(update={"state": ApplyState.COMPLETED}))
+    commands = PipelineCommands(played.situation, cast("Any", played), cast("Any", played))
+    command = ApplyPipeline(spec=pipeline(job("a")), expected_apply=expected)
+
+    with pytest.raises(TowpathError, match="changed meanwhile") if is_refused else nullcontext():
+        await commands.apply(command)
+
+    assert len(played.begun) == (0 if is_refused else 1)

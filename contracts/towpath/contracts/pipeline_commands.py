@@ -43,6 +43,8 @@ class ApplyPipeline(Command[ApplyView]):
     """Jobs that may begin with empty state, where theirs does not survive the change."""
     at_once: int = Field(default=4, ge=1, le=64)
     """So many jobs may change at a time, where their order allows it."""
+    expected_apply: Identifier | None = None
+    """Refused unless this is the pipeline's newest apply, so that no change in between is overwritten."""
     wait: bool = True
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.operators import MAX_QUERY_TEXT
@@ -40,21 +40,29 @@ class QueriesToExplain(Model):
     """Say what a query text would compute where. Nothing is run."""
 
     text: QuerySource
-    at: SiteName
-    """The site that asks."""
+    at: SiteName | None = None
+    """The site that asks. Null only with `into`: that of the running text."""
     name: JobName = "queries"
+    into: bool = False
+    """Explain the running text of that name with this one in it."""
     filled: dict[str, str] = {}
     """Name → the text in place of `{name}` in the parameters of streams."""
 
+    @model_validator(mode="after")
+    def _has_site(self) -> QueriesToExplain:
+        return _with_site(self)
+
 
 class QueriesToRun(Model):
-    """Run the queries of a text. Running ones of the same name become those of the text."""
+    """Run the queries of a text. Running ones of the same name become those of the text, or are joined."""
 
     name: JobName
     """Of the queries. Their answers have the topic `queries/<name>`."""
     text: QuerySource
-    at: SiteName
-    """The site that asks: answers are there."""
+    at: SiteName | None = None
+    """The site that asks: answers are there. Null only with `into`: that of the running text."""
+    into: bool = False
+    """Join the running text of that name, whose queries go on."""
     filled: dict[str, str] = {}
     """Name → the text in place of `{name}` in the parameters of streams."""
     trigger_s: float | None = Field(default=None, ge=0, le=3600)
@@ -64,6 +72,19 @@ class QueriesToRun(Model):
     """Each answer is POSTed to this address, too."""
     drop_state: list[JobName] = []
     """Jobs that may begin with empty state, where theirs does not survive the change."""
+
+    @model_validator(mode="after")
+    def _has_site(self) -> QueriesToRun:
+        return _with_site(self)
+
+
+AskedT = TypeVar("AskedT", QueriesToExplain, QueriesToRun)
+
+
+def _with_site(asked: AskedT) -> AskedT:
+    if asked.at is None and not asked.into:
+        raise ValueError("the site that asks is needed in `at`, unless the text joins a running one")
+    return asked
 
 
 class OfferKind(StrEnum):
@@ -165,6 +186,10 @@ class QueryExplanation(Model):
     thinned: bool
     """A part of the events is read, because all queries are content with estimates."""
     jobs: list[PipelineJob]
+    added: list[str] = []
+    """Queries that the running text does not have, of a text that joins it."""
+    begin_again: list[JobName] = []
+    """Jobs that would lose their state by the joining. It is refused unless `drop_state` names them."""
 
 
 class RunningQueries(Model):
@@ -176,6 +201,7 @@ class RunningQueries(Model):
     topic: str
     """Topic of the answers."""
     text: str
+    queries: list[QuerySummary]
     filled: dict[str, str]
     webhook: WebAddress | None = None
     """Address to which each answer is POSTed, too."""

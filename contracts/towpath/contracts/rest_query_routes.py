@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import Field
+
 from towpath.contracts.errors import ErrorCode
+from towpath.contracts.message import JobName
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
 from towpath.contracts.query import (
     AnswersQuery,
@@ -25,6 +30,15 @@ mean_delay = COMPUTE AVG(delay, 1 HOURS) EVERY 10 MINUTES BY carrier;
 """
 EXAMPLE_QUERIES = {"name": "delays", "at": "jfk", "text": _TEXT}
 
+_QUERY: Any = (
+    str | None,
+    Field(default=None, description="End this query only, and the streams that it alone reads."),
+)
+_DROP_STATE: Any = (
+    list[JobName],
+    Field(default=[], description="With `query`: jobs that may begin with empty state."),
+)
+
 _LOOKING = ANY_ERRORS | BODY_ERRORS
 
 
@@ -34,7 +48,7 @@ QUERIES = (
         "/queries",
         "runQueries",
         ApplyPipeline,
-        summary="Run the queries of a text; running ones of the same name become those of the text.",
+        summary="Run the queries of a text, in place of running ones of the same name, or with them.",
         body=Body(QueriesToRun, example=EXAMPLE_QUERIES),
         follow="/queries/{pipeline}",
         created="/queries/{pipeline}",
@@ -80,9 +94,11 @@ QUERIES = (
         "/queries/{name}",
         "removeQueries",
         DeletePipeline,
-        summary="End running queries. Their answers stay, unless purged.",
+        summary="End running queries, or one of them. Their answers stay, unless purged.",
         path_fields=_QUERIES,
-        query=fields_of(DeletePipeline, "RemoveQueriesQuery", "now", "purge"),
+        query=fields_of(
+            DeletePipeline, "RemoveQueriesQuery", "now", "purge", query=_QUERY, drop_state=_DROP_STATE
+        ),
         addressed=ErrorCode.UNKNOWN_PIPELINE,
         follow="/queries/{pipeline}",
     ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from towpath.contracts.job import JobSpec
-from towpath.operators.kind import kind_of
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.operators.kind import keeps_state, kind_of
 
 
 def is_live(old: JobSpec, new: JobSpec) -> bool:
@@ -23,3 +24,15 @@ def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
     """
     was, will = kind_of(old.operator), kind_of(new.operator)
     return was.state(old.operator) == will.state(new.operator)
+
+
+def begin_again(old: PipelineSpec, new: PipelineSpec) -> list[str]:
+    """Return the jobs of both descriptions whose state does not survive the change."""
+    before = {job.name: job for job in old.jobs}
+    return [
+        job.name
+        for job in new.jobs
+        if job.name in before
+        and keeps_state(before[job.name].operator)
+        and not is_state_compatible(before[job.name], job)
+    ]

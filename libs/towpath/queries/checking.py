@@ -48,19 +48,14 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
 
     Raises `TowpathError` with line and column, what was found there, and what could stand there.
     """
-    names: dict[str, Place] = {}
-    for one in (*text.streams, *text.insights):
-        if one.name in names:
-            what = f"two statements are called {one.name!r}; the first stands in line {names[one.name].line}"
-            raise problem(one.place, what, found=one.name)
-        names[one.name] = one.place
+    check_names(text)
     scope = Scope(
         {stream.name: declared(stream, filled or {}) for stream in text.streams},
         {insight.name: insight for insight in text.insights},
     )
     _check_times(text, scope)
     _check_schedulers(text)
-    queries = {insight.name: _query(insight, scope) for insight in text.insights}
+    queries = {insight.name: query_of(insight, scope) for insight in text.insights}
     placed: dict[str, Query] = {}
     for name in _order(scope, queries):
         query = _with_squares(queries[name], placed)
@@ -69,6 +64,16 @@ def check(text: QueryText, filled: Mapping[str, str] | None = None) -> QuerySet:
         placed[name] = query
     sources = {name: one.source for name, one in scope.streams.items()}
     return QuerySet(sources, tuple(placed.values()), scope.types.found())
+
+
+def check_names(text: QueryText) -> None:
+    """Raise `TowpathError` if two statements of a text have the same name."""
+    names: dict[str, Place] = {}
+    for one in text.statements:
+        if one.name in names:
+            what = f"two statements are called {one.name!r}; the first stands in line {names[one.name].line}"
+            raise problem(one.place, what, found=one.name)
+        names[one.name] = one.place
 
 
 def _check_times(text: QueryText, scope: Scope) -> None:
@@ -104,7 +109,8 @@ def _order(scope: Scope, queries: Mapping[str, Query]) -> Iterator[str]:
         raise problem(place, what, found=circle[0]) from None
 
 
-def _query(insight: Insight, scope: Scope) -> Query:
+def query_of(insight: Insight, scope: Scope) -> Query:
+    """Return what a query means. Raises `TowpathError` that names the place."""
     reader = _Reader(insight, scope)
     expression = reader.whole(insight.expression)
     when = None if insight.when is None else reader.condition(insight.when)

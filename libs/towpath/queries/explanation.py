@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from towpath.contracts.pipeline import PolicyName
 from towpath.contracts.query import QueryExplanation, QuerySummary, SharedPart, SiteShare
 from towpath.queries.compilation import Compiled, SitePlan
-from towpath.queries.meaning import Query
+from towpath.queries.meaning import Query, QuerySet
 from towpath.queries.planning import SharedPlan
 from towpath.queries.tree import TimeWindow, Window
 from towpath.queries.wording import argument_text
@@ -14,32 +16,39 @@ _ENVELOPE_BYTES, _PART_BYTES, _KEY_BYTES, _VALUE_BYTES = 290, 36, 32, 62
 """JSON of a pane: what each has, a number, a key, and one value of a series."""
 
 
-def summaries(found: Compiled) -> list[QuerySummary]:
+def summaries(meaning: QuerySet) -> list[QuerySummary]:
     """Return the queries of a text."""
-    asked = {query.name: query for query in found.meaning.queries}
     return [
         QuerySummary(
             query=query.name,
             moments=_moments(query.every),
-            by=[key.name for key in query.by],
-            reads=_reads(asked[query.name]),
+            by=[grouping.name for grouping in query.by],
+            reads=_reads(query),
         )
-        for query in found.sites[0].plan.program.queries
+        for query in meaning.queries
     ]
 
 
-def explanation(found: Compiled) -> QueryExplanation:
-    """Return what is computed where, and for which queries."""
+def explanation(
+    found: Compiled, added: Sequence[str] = (), begin_again: Sequence[str] = ()
+) -> QueryExplanation:
+    """Return what is computed where, and for which queries.
+
+    Of a text that joins a running one, `added` has its queries that are new, and `begin_again` the jobs that
+    would lose their state.
+    """
     scheduler = found.meaning.scheduler
     made_at = None if scheduler else found.asked.site
     return QueryExplanation(
         at=found.asked.site,
         topic=found.asked.topic,
         scheduler=PolicyName(scheduler) if scheduler else None,
-        queries=summaries(found),
+        queries=summaries(found.meaning),
         sites=[_share(at, crosses=at.site != made_at) for at in found.sites],
         thinned=found.meaning.is_thinned,
         jobs=found.pipeline.jobs,
+        added=[*added],
+        begin_again=[*begin_again],
     )
 
 

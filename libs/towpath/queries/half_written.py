@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from towpath.contracts.errors import TowpathError
@@ -11,11 +10,10 @@ from towpath.queries.compilation import Asked, compiled
 from towpath.queries.explanation import summaries
 from towpath.queries.offers import offers
 from towpath.queries.problems import QueryTextError
+from towpath.queries.providers import placeholders
 
 _NAME, _ANYWHERE = "queries", "here"
 """Name and site of a text that is not run."""
-
-_PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
 
 
 def checked(asked: QueriesToCheck, *, topics: Iterable[str], sites: Sequence[str]) -> CheckedQueries:
@@ -26,7 +24,7 @@ def checked(asked: QueriesToCheck, *, topics: Iterable[str], sites: Sequence[str
     return CheckedQueries(
         mistake=mistake,
         queries=queries,
-        placeholders=[*dict.fromkeys(_PLACEHOLDER.findall(asked.text))],
+        placeholders=placeholders(asked.text),
         offers=offered.words,
         offers_begin=offered.begin,
     )
@@ -35,7 +33,7 @@ def checked(asked: QueriesToCheck, *, topics: Iterable[str], sites: Sequence[str
 def _judged(asked: QueriesToCheck, sites: Sequence[str]) -> tuple[QueryMistake | None, list[QuerySummary]]:
     at = asked.at or _ANYWHERE
     try:
-        return None, summaries(compiled(Asked(_NAME, at, asked.text, asked.filled, sites or [at])))
+        return None, summaries(compiled(Asked(_NAME, at, asked.text, asked.filled, sites or [at])).meaning)
     except TowpathError as error:
         return _mistake(error), []
 

@@ -45,6 +45,11 @@ class Source:
         """Topic and sites."""
         return self.topic, self.sites
 
+    @property
+    def events(self) -> tuple[object, ...]:
+        """The same for all streams that have the same events, whatever they are called."""
+        return self.topic, frozenset(self.sites), self.time, frozenset(self.filters)
+
 
 @dataclass(frozen=True)
 class Query:
@@ -98,6 +103,12 @@ class QuerySet:
     def scheduler(self) -> str | None:
         """The policy that finds the site where answers are made; None: the site that asks."""
         return next((query.options.scheduler for query in self.queries if query.options.scheduler), None)
+
+    @property
+    def first_names(self) -> dict[str, str]:
+        """Stream → the first one in the text that has the same events."""
+        first: dict[object, str] = {}
+        return {name: first.setdefault(one.events, name) for name, one in self.sources.items()}
 
     @property
     def used(self) -> list[Source]:

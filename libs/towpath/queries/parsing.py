@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from lark import Lark, Transformer
+from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
 from towpath.contracts.errors import TowpathError
@@ -86,6 +86,11 @@ def reached(text: str) -> Reached | None:
     return Reached(words, frozenset(parser.accepts()))
 
 
+def tokens_of(text: str) -> list[Token]:
+    """Return all words and signs of a correct text, with their places."""
+    return [*_grammar().parse_interactive(text).exhaust_lexer()]
+
+
 @functools.cache
 def _parser() -> Lark:
     return _grammar(tree_builder())
@@ -121,7 +126,7 @@ def _check_depth(text: str) -> None:
             level.operators += 1
         if max(len(outer), level.deepest) > MAX_NESTING:
             what = "too many parentheses inside each other, or values in a row"
-            raise problem(_place_at(text, match.start()), what, found=word, allowed=f"at most {MAX_NESTING}")
+            raise problem(place_at(text, match.start()), what, found=word, allowed=f"at most {MAX_NESTING}")
 
 
 @dataclass(slots=True)
@@ -139,7 +144,8 @@ class _Level:
         return max(self.operators + self.inside, self.earlier)
 
 
-def _place_at(text: str, position: int) -> Place:
+def place_at(text: str, position: int) -> Place:
+    """Return the place behind so many characters of a text."""
     return Place(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
 
 
@@ -147,7 +153,7 @@ def _unexpected(error: UnexpectedInput, text: str) -> TowpathError:
     if isinstance(error, UnexpectedToken):
         found, expected = str(error.token), error.accepts or error.expected
         if error.token.type == "$END":
-            place = _place_at(text, len(text))
+            place = place_at(text, len(text))
             return problem(place, "the text ends too early", allowed=_words(expected))
         return problem(
             Place(error.line, error.column), f"{_cut(found)} cannot stand here", allowed=_words(expected)

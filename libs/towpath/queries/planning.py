@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from towpath.contracts.fields import FieldType
 from towpath.queries.meaning import SITE, Query, QuerySet, Source
@@ -83,14 +83,15 @@ def shared_plan(
     arguments: dict[str, Argument] = {}
     served: dict[Kept, list[str]] = {}
     programs: list[QueryProgram] = []
+    first = asked.first_names
     for query in asked.queries:
-        columns = {each: column_of(each, query.options.sample) for each in query.arguments}
+        columns = {each: column_of(each, query.options.sample, first) for each in query.arguments}
         by = tuple(_key_column(grouping, asked.types) for grouping in query.by)
         for each, column in columns.items():
             if each.insight is None:
                 streams = streams_sql([asked.sources[name] for name in each.streams], inputs)
                 select[column] = argument_sql(each, streams, query.options.sample)
-                arguments[column] = each
+                arguments.setdefault(column, each)
         if any(each.insight is None for each in query.arguments):
             for key, grouping in zip(by, query.by, strict=True):
                 select[key.column] = grouping_sql(grouping, sites)
@@ -117,9 +118,13 @@ def shared_plan(
     )
 
 
-def column_of(argument: Argument, sample: float | None) -> str:
-    """Return the column with an argument's values. Equal ones of different queries have one name."""
-    return f"v_{_digest(repr((argument, sample)))}"
+def column_of(argument: Argument, sample: float | None, first: Mapping[str, str]) -> str:
+    """Return the column with an argument's values. Equal ones of different queries have one name.
+
+    `first` has the name under which the events of a stream were declared first.
+    """
+    streams = tuple(sorted({first[name] for name in argument.streams}))
+    return f"v_{_digest(repr((replace(argument, streams=streams), sample)))}"
 
 
 def pane_micros(asked: QuerySet) -> int:

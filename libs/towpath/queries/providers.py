@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -24,18 +25,24 @@ PROVIDERS = ("topic", "site", *METRICS_PROVIDERS)
 
 _OWN = ("topic", "sites", "site", "time", "delay", "fields", "value")
 _METRIC = "metricID"
+_PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
 _LENGTH = re.compile(r"\s*([0-9]{1,15})\s*([A-Za-z]+)\s*")
 _TOPIC, _SITE, _FIELD = TypeAdapter(Topic), TypeAdapter(SiteName), TypeAdapter(FieldName)
 
 
+@dataclass(frozen=True)
 class Declared:
     """A stream, with what its declaration says of its fields."""
 
-    def __init__(self, source: Source, value: str | None, types: Mapping[str, FieldType]) -> None:
-        self.source = source
-        self.value = value
-        """The field that the stream's own name stands for."""
-        self.types = types
+    source: Source
+    value: str | None
+    """The field that the stream's own name stands for."""
+    types: Mapping[str, FieldType]
+
+
+def placeholders(text: str) -> list[str]:
+    """Return the names of all `{name}` in a text, each once."""
+    return [*dict.fromkeys(_PLACEHOLDER.findall(text))]
 
 
 def declared(stream: Stream, filled: Mapping[str, str]) -> Declared:
@@ -111,7 +118,7 @@ def _filled(value: str | float, filled: Mapping[str, str], place: Place) -> str 
             raise problem(place, what, found=match[1], allowed=[*filled] or f"--set {match[1]}=…")
         return filled[match[1]]
 
-    return re.sub(r"\{([\w-]+)\}", replaced, value)
+    return _PLACEHOLDER.sub(replaced, value)
 
 
 def _valid(kind: TypeAdapter[str], value: Any, place: Place, what: str) -> str:

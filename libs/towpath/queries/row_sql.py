@@ -62,7 +62,8 @@ def streams_sql(sources: Sequence[Source], inputs: Mapping[str, Sequence[int]]) 
     whole = {position for source in sources if not source.filters for position in inputs[source.name]}
     if whole and whole.issuperset(chain.from_iterable(inputs.values())):
         return None
-    return "(" + " or ".join(_stream_sql(source, inputs[source.name]) for source in sources) + ")"
+    conditions = dict.fromkeys(_stream_sql(source, inputs[source.name]) for source in sources)
+    return "(" + " or ".join(conditions) + ")"
 
 
 def _stream_sql(source: Source, positions: Sequence[int]) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Query
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec, PipelineView
 from towpath.contracts.pipeline_commands import ShowPipeline
-from towpath.contracts.query import RunningQueries
+from towpath.contracts.query import QuerySummary, RunningQueries
+from towpath.queries.checking import check
+from towpath.queries.compilation import Asked, compiled
+from towpath.queries.explanation import summaries
+from towpath.queries.parsing import parse
 
 Asking = Callable[[ShowPipeline], Awaitable[PipelineView]]
 
@@ -24,11 +30,34 @@ def running_queries(view: PipelineView) -> RunningQueries:
         at=job.output_site,
         topic=job.output.topic,
         text=query.text,
+        queries=_summaries(query.text, tuple(sorted(query.filled.items()))),
         filled=query.filled,
         webhook=job.webhook,
         state=view.apply.state,
         note=view.apply.note,
     )
+
+
+@lru_cache(maxsize=256)
+def _summaries(text: str, filled: tuple[tuple[str, str], ...]) -> list[QuerySummary]:
+    """Return the queries of a text, which is asked for whenever someone looks."""
+    try:
+        return summaries(check(parse(text), dict(filled)))
+    except TowpathError:
+        # A version of Towpath with another language may have begun it. Its text is still shown.
+        return []
+
+
+def asked_of(view: PipelineView, sites: Sequence[str]) -> Asked:
+    """Return what was asked when the text of a pipeline was run, for the `sites` that there are now.
+
+    Raises `TowpathError` if the pipeline answers no queries.
+    """
+    running = running_queries(view)
+    asked = Asked(running.name, running.at, running.text, running.filled, sites, webhook=running.webhook)
+    usual = {job.name: job.trigger_s for job in compiled(asked).pipeline.jobs}
+    given = [job.trigger_s for job in view.spec.jobs if job.trigger_s != usual.get(job.name, job.trigger_s)]
+    return replace(asked, trigger_s=given[0] if given else None)
 
 
 async def check_name(name: str, ask: Asking) -> None:

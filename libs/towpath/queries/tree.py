@@ -245,6 +245,16 @@ class QueryText:
     streams: tuple[Stream, ...]
     insights: tuple[Insight, ...]
 
+    @property
+    def statements(self) -> tuple[Stream | Insight, ...]:
+        """All streams, then all queries."""
+        return *self.streams, *self.insights
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all statements."""
+        return {one.name for one in self.statements}
+
 
 def calls_in(expression: Expression | Condition | str | None) -> Iterator[Call]:
     """Return every call in an expression or condition, outer ones first."""

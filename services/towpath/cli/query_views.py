@@ -23,8 +23,9 @@ def print_plan(plan: QueryExplanation, *, as_json: bool) -> None:
         return print_json(plan)
     tree = Tree(f"[bold]{plan.topic}[/] at {plan.at}: {len(plan.queries)} queries")
     for query in plan.queries:
+        new = " (new)" if query.query in plan.added else ""
         by = f", by {', '.join(query.by)}" if query.by else ""
-        tree.add(escape(f"{query.query}: {query.moments}{by}"))
+        tree.add(escape(f"{query.query}{new}: {query.moments}{by}"))
     for at in plan.sites:
         crossing = f"about {at.bytes_per_key_and_hour:,} bytes per key and hour"
         where = "the same site" if plan.scheduler is None and at.site == plan.at else crossing
@@ -36,6 +37,18 @@ def print_plan(plan: QueryExplanation, *, as_json: bool) -> None:
         "the site that asks" if plan.scheduler is None else f"a site that the policy {plan.scheduler} finds"
     )
     tree.add(f"answers are made at {found}")
+    if plan.added:
+        tree.add(_sharing(plan))
+    for job in plan.begin_again:
+        tree.add(f"{job} would lose its state, and needs --drop-state {job}")
     if plan.thinned:
         tree.add("a part of the events is read: all queries are content with estimates")
     print_rich(tree)
+
+
+def _sharing(plan: QueryExplanation) -> str:
+    """Return how much of the panes new queries share with those that run."""
+    added, used = {*plan.added}, [{*part.serves} for at in plan.sites for part in at.parts]
+    needed = [serves for serves in used if serves & added]
+    shared = sum(not serves <= added for serves in needed)
+    return f"of {len(needed)} number(s) of panes that the new queries need, {shared} are kept already"

@@ -1,8 +1,9 @@
-"""Check, explain and run query texts, and show those that run. Each text is a pipeline."""
+"""Check, explain, run and join query texts, and show those that run. Each running text is a pipeline."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -11,8 +12,11 @@ from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.commands import CommandRoutes, given_fields
 from towpath.api.reading import json_of, no_query, path_parameter, validated
 from towpath.api.responses import answered
+from towpath.composition.job_changes import begin_again
 from towpath.contracts.commands import ListJobs, ListSites
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
+from towpath.contracts.pipeline import PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, ShowPipeline
 from towpath.contracts.query import (
     QueriesToCheck,
@@ -25,7 +29,14 @@ from towpath.contracts.rest import Route
 from towpath.queries.compilation import Asked, Compiled, compiled
 from towpath.queries.explanation import explanation
 from towpath.queries.half_written import checked
-from towpath.queries.running import all_running_queries, check_name, check_removal, running_queries
+from towpath.queries.joining import Joined, joined, without_query
+from towpath.queries.running import (
+    all_running_queries,
+    asked_of,
+    check_name,
+    check_removal,
+    running_queries,
+)
 
 ModelT = TypeVar("ModelT", bound=Model)
 
@@ -49,14 +60,25 @@ class QueryRoutes:
     async def explain(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send what a text would compute where."""
         wanted = await self._body(route, request, QueriesToExplain)
-        return answered(explanation(await self._compiled(wanted)))
+        if not wanted.into:
+            return answered(explanation(await self._compiled(wanted)))
+        view, found = await self._joined(wanted)
+        dropped = begin_again(view.spec, found.compiled.pipeline)
+        return answered(explanation(found.compiled, found.added, dropped))
 
     async def run(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Apply the pipeline of a text. It replaces one that answers queries, and no other."""
+        """Apply the pipeline of a text, or of a running one that it joins.
+
+        It replaces one that answers queries, and no other.
+        """
         wanted = await self._body(route, request, QueriesToRun)
-        found = await self._compiled(wanted, wanted.trigger_s, wanted.webhook)
-        await check_name(wanted.name, self._coordinator.ask)
-        fields: dict[str, Any] = {"spec": found.pipeline, "drop_state": wanted.drop_state}
+        fields: dict[str, Any] = {"drop_state": wanted.drop_state}
+        if wanted.into:
+            view, found = await self._joined(wanted, wanted.trigger_s, wanted.webhook)
+            fields |= {"spec": found.compiled.pipeline, "expected_apply": view.apply.apply}
+        else:
+            fields["spec"] = (await self._compiled(wanted, wanted.trigger_s, wanted.webhook)).pipeline
+            await check_name(wanted.name, self._coordinator.ask)
         accepted = await self._commands.accept(request, ApplyPipeline, fields)
         return await self._commands.finish(route, request, *accepted)
 
@@ -64,7 +86,8 @@ class QueryRoutes:
         """Send all texts that run."""
         no_query(request)
         found = await self._coordinator.ask(ListPipelines())
-        return answered(RunningQueriesList(queries=all_running_queries(found.pipelines)))
+        queries = await asyncio.to_thread(all_running_queries, found.pipelines)
+        return answered(RunningQueriesList(queries=queries))
 
     async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send a text that runs."""
@@ -72,16 +95,29 @@ class QueryRoutes:
         return answered(await self.running(path_parameter(request, "name")))
 
     async def remove(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Delete the pipeline of a text, and no other pipeline."""
+        """Delete the pipeline of a text, and no other pipeline; or take one query out of it."""
         fields = given_fields(request, route) | {"pipeline": path_parameter(request, "name")}
-        await check_removal(fields["pipeline"], self._coordinator.ask)
-        return await self._commands.finish(
-            route, request, *await self._commands.accept(request, DeletePipeline, fields)
-        )
+        query, drop_state = fields.pop("query"), fields.pop("drop_state")
+        if query is None:
+            await check_removal(fields["pipeline"], self._coordinator.ask)
+            accepted = await self._commands.accept(request, DeletePipeline, fields)
+            return await self._commands.finish(route, request, *accepted)
+        if fields["purge"]:
+            what = "the answers of all queries of a text are on one topic"
+            raise TowpathError(
+                ErrorCode.INVALID, what, field="purge", value=True, allowed="false, with a query"
+            )
+        view = await self._coordinator.ask(ShowPipeline(pipeline=fields["pipeline"]))
+        running = await asyncio.to_thread(asked_of, view, await self._sites())
+        left = await asyncio.to_thread(lambda: compiled(without_query(running, query)))
+        change = {"spec": left.pipeline, "drop_state": drop_state, "expected_apply": view.apply.apply}
+        accepted = await self._commands.accept(request, ApplyPipeline, {**change, "now": fields["now"]})
+        return await self._commands.finish(route, request, *accepted)
 
     async def running(self, name: str) -> RunningQueries:
         """Return the text that runs under a name. Raises `TowpathError` if there is none."""
-        return running_queries(await self._coordinator.ask(ShowPipeline(pipeline=name)))
+        view = await self._coordinator.ask(ShowPipeline(pipeline=name))
+        return await asyncio.to_thread(running_queries, view)
 
     async def _body(self, route: Route, request: web.Request, model: type[ModelT]) -> ModelT:
         no_query(request)
@@ -95,8 +131,27 @@ class QueryRoutes:
         webhook: str | None = None,
     ) -> Compiled:
         sites = await self._sites()
-        asked = Asked(wanted.name, wanted.at, wanted.text, wanted.filled, sites, trigger_s, webhook)
+        asked = Asked(wanted.name, wanted.at or "", wanted.text, wanted.filled, sites, trigger_s, webhook)
         return await asyncio.to_thread(compiled, asked)
+
+    async def _joined(
+        self,
+        wanted: QueriesToExplain | QueriesToRun,
+        trigger_s: float | None = None,
+        webhook: str | None = None,
+    ) -> tuple[PipelineView, Joined]:
+        """Return the running text that a text wants to join, and both together."""
+        view = await self._coordinator.ask(ShowPipeline(pipeline=wanted.name))
+        running = await asyncio.to_thread(asked_of, view, await self._sites())
+        more = replace(
+            running,
+            site=wanted.at or running.site,
+            text=wanted.text,
+            filled=wanted.filled,
+            trigger_s=trigger_s,
+            webhook=webhook,
+        )
+        return view, await asyncio.to_thread(joined, running, more)
 
     async def _sites(self) -> list[str]:
         return [view.site for view in (await self._coordinator.ask(ListSites())).sites]

@@ -42,7 +42,6 @@ from towpath.telemetry.tracing import traceparent
 DECISIONS = 5
 """Times that a decision is made because the pipeline changed meanwhile, before the sender must wait."""
 
-
 HISTORY_BYTES = 4_000_000
 """Bytes of descriptions in one answer: half of what a message may hold."""
 
@@ -77,6 +76,7 @@ class PipelineCommands:
             now=command.now,
             at_once=command.at_once,
             drop_state=command.drop_state,
+            expected=command.expected_apply,
         )
 
     async def plan(self, command: PlanPipeline) -> PipelinePlan:
@@ -196,6 +196,7 @@ class PipelineCommands:
         drop_state: list[str] | None = None,
         delete: bool = False,
         kept: Mapping[str, str] | None = None,
+        expected: str | None = None,
     ) -> ApplyView:
         """Decide, write and run. A repeated command joins its first apply, or gets its answer."""
         apply = await self._store.apply_of(command.id)
@@ -210,6 +211,7 @@ class PipelineCommands:
                 if apply is None:
                     raise busy_pipeline(spec.name, decision.under_way)
                 continue
+            decision.check_follows(expected)
             if decision.changes_nothing and not delete and decision.is_current:
                 return await self._nothing_to_do(decision)
             record = _record(command, decision, now=now, at_once=at_once, purge=purge, delete=delete)

@@ -78,6 +78,20 @@ class Decision:
             predicted_bytes=sum(change.predicted_bytes for change in self.changes),
         )
 
+    def check_follows(self, apply: str | None) -> None:
+        """Raise `TowpathError` if the pipeline's newest apply is another one; None: any will do."""
+        newest = self.before.apply if self.before else None
+        if apply in (None, newest):
+            return
+        now = f"is at version {self.before.version} now" if self.before else "is gone"
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{self.spec.name} was changed meanwhile: it {now}",
+            field="expected_apply",
+            value=apply,
+            allowed=f"{newest}: see what it is now, and send the command again",
+        )
+
 
 async def decide(
     spec: PipelineSpec,
