@@ -136,17 +136,21 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Give properties that are not named the manifest's values."""
 
 
-class DeliverySite(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A site that takes results: address and login of its broker, and its share."""
+class GatewayBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Address of a broker that a gateway uses. Files are on the gateway."""
 
     host: str
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 1883
     version: Literal["3.1.1", "5"] = "3.1.1"
     user: str | None = None
-    password: str | None = None
     tls: bool = False
     ca_file: str | None = None
-    """On the gateway."""
+
+
+class DeliverySite(GatewayBroker, frozen=True, omit_defaults=True):
+    """A site that takes results: address and login of its broker, and its share."""
+
+    password: str | None = None
     weight: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
     """With twice the weight, a site has twice the groups."""
 

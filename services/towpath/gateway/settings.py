@@ -7,23 +7,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from towpath.contracts.gateway import GatewayBroker
 from towpath.gateways.control import body_as, check_name
 from towpath.gateways.package_shelf import PackageLimits
 from towpath.gateways.refusal import Refusal
 from towpath.mqtt.broker_address import BrokerAddress
 
 
-class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerSettings(GatewayBroker, frozen=True):
     """Address of a broker, and how to log in."""
 
-    host: str
-    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 1883
-    version: Literal["3.1.1", "5"] = "3.1.1"
-    user: str | None = None
     password_file: str | None = None
     """File whose first line is the password."""
-    tls: bool = False
-    ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
 
