@@ -44,14 +44,26 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
         check_requirements(spec)
     before = home.state.read_bytes() if home.state.exists() else b""
     state = provision(home, spec)
+    if not start(home, supervisor) and home.state.read_bytes() != before:
+        reload(home)
+    return state
+
+
+def start(home: Home, supervisor: Sequence[str] | None = None) -> bool:
+    """Have a supervisor run the saved mesh. Return False if one does already."""
+    if find(home.run, SUPERVISOR) is not None:
+        return False
+    _start(home, supervisor or (sys.executable, "-m", "towpath.supervisor", "--home", str(home.root)))
+    return True
+
+
+def reload(home: Home) -> None:
+    """Let the supervisor read the saved mesh again."""
     running = find(home.run, SUPERVISOR)
-    if running is None:
-        _start(home, supervisor or (sys.executable, "-m", "towpath.supervisor", "--home", str(home.root)))
-    elif home.state.read_bytes() != before:
+    if running is not None:
         # If it ends at this moment, the next `up` starts one that reads the new state.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGHUP)
-    return state
 
 
 def down(home: Home) -> list[str]:

@@ -64,7 +64,9 @@ def hub_config(state: MeshState, home: Home) -> str:
     leaves = [
         _user(access.leaf, permissions.leaf(site).permissions(), "LEAFNODE")
         for site, access in sorted(state.sites.items())
+        if access.has_joined
     ]
+    users += [*_supervisor(state), *_invited(state)]
     return _render(
         {
             **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
@@ -73,6 +75,22 @@ def hub_config(state: MeshState, home: Home) -> str:
             **_accounts([*users, *leaves], tells_health=True),
         }
     )
+
+
+def _supervisor(state: MeshState) -> list[Config]:
+    if state.supervisor is None:
+        return []
+    return [_user(state.supervisor, permissions.supervisor(state.supervisor.user).permissions())]
+
+
+def _invited(state: MeshState) -> list[Config]:
+    """Return the users of machines that may join. The supervisor looks whether an invitation has expired."""
+    invitations = (access.invitation for access in state.sites.values())
+    return [
+        _user(Credential(user=one.user, password=one.password), permissions.invited(one.user).permissions())
+        for one in invitations
+        if one is not None
+    ]
 
 
 def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool = True) -> str:

@@ -37,6 +37,7 @@ from towpath.contracts.data_plane import (
     uplink_prefix,
 )
 from towpath.contracts.events import SecurityRefused
+from towpath.contracts.joining import JoinSite
 from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
@@ -180,6 +181,18 @@ def operator(user: str, commanded: Iterable[str]) -> Rights:
         ],
         subscribe=[inbox(user), f"{ROOT}.>"],
     )
+
+
+def supervisor(user: str) -> Rights:
+    """The supervisor beside the hub: let machines join."""
+    return Rights(
+        publish=[SecurityRefused.wildcard()], subscribe=[inbox(user), JoinSite.wildcard()], answers=True
+    )
+
+
+def invited(user: str) -> Rights:
+    """A machine with an invitation: join, and nothing else."""
+    return Rights(publish=[JoinSite.subject], subscribe=[inbox(user)])
 
 
 def site_operator(site: str, user: str) -> Rights:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE, now
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
 from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.credentials import Credential, Logins, random_token
@@ -34,12 +34,12 @@ def provision(home: Home, spec: MeshSpec) -> MeshState:
     added. Sites that the spec no longer names stay as they are.
     """
     home.create()
-    with _exclusively(home):
+    with exclusively(home):
         old = MeshState.load(home) if home.state.exists() else None
         state = _extended(spec, old)
         if old is None or home.state.read_text() != state.to_text():
             state.save(home)
-    for name in state.sites:
+    for name in state.sites_here:
         home.create_site(name)
     return state
 
@@ -71,6 +71,7 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         spec=filled,
         leaf_port=_port(0, old.leaf_port if old else 0, filled.listen, taken),
         operator=old.operator if old else Credential.random("hub.operator"),
+        supervisor=(old.supervisor if old else None) or Credential.random("hub.supervisor"),
         api_token=old.api_token if old else random_token(),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
         sites={s.name: _site(s, old.sites.get(s.name) if old else None) for s in filled.sites},
@@ -79,6 +80,10 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
 
 
 def _site(spec: SiteSpec, old: SiteAccess | None) -> SiteAccess:
+    if old is not None and old.is_elsewhere:
+        invitation = old.invitation
+        is_over = old.has_joined and invitation is not None and invitation.expires < now()
+        return old.model_copy(update={"spec": spec, "invitation": None if is_over else invitation})
     name = spec.name
     logins = _logins(old, name, site_services())
     if old is not None:
@@ -132,6 +137,8 @@ def _with_brokers(state: MeshState, taken: set[int]) -> MeshState:
 
 
 def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
+    if access.is_elsewhere:
+        return access
     name, broker = access.spec.name, access.spec.broker
     device = access.device
     if device.user != f"{name}.device":
@@ -149,6 +156,8 @@ def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
 
 
 def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:
+    if old is not None and old.is_elsewhere:
+        return site
     nats_port = _port(site.nats_port, old.spec.nats_port if old else 0, site.listen, taken)
     mqtt_port = _port(site.mqtt_port, old.spec.mqtt_port if old else 0, site.listen, taken)
     return site.model_copy(update={"nats_port": nats_port, "mqtt_port": mqtt_port})
@@ -193,7 +202,8 @@ def _explicit_ports(spec: MeshSpec) -> set[int]:
 
 
 @contextmanager
-def _exclusively(home: Home) -> Iterator[None]:
+def exclusively(home: Home) -> Iterator[None]:
+    """Keep others from changing the saved mesh meanwhile."""
     with home.state_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

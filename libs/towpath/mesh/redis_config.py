@@ -27,7 +27,9 @@ _SITE_COMMANDS = (
 def redis_config(state: MeshState, home: Home) -> str:
     """Return the configuration. Everything is on the disk before it is acknowledged."""
     users = [_user(state.redis_coordinator, COORDINATOR_KEYS, _COORDINATOR_COMMANDS)]
-    users += [_user(a.redis, TRANSFER_KEYS, _SITE_COMMANDS) for _, a in sorted(state.sites.items())]
+    users += [
+        _user(a.redis, TRANSFER_KEYS, _SITE_COMMANDS) for _, a in sorted(state.sites.items()) if a.has_joined
+    ]
     lines = [
         f"bind {state.spec.listen}",
         f"port {state.spec.redis_port}",

@@ -6,6 +6,8 @@ from pydantic import Field, ValidationError
 
 from towpath.atomic_write import write_private_file
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.joining import Invitation
+from towpath.contracts.message import SiteName
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
@@ -30,18 +32,29 @@ class SiteAccess(Logins):
     version until its next `up`."""
     operator: Credential | None = None
     """User of people at the site's own server; null in a mesh of an earlier version until its next `up`."""
+    is_elsewhere: bool = False
+    """It runs on another machine, which has all its keys but those of `leaf` and `redis`."""
+    invitation: Invitation | None = None
+    """With which that machine may join."""
     bridge: Credential | None = None
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""
 
     @property
+    def has_joined(self) -> bool:
+        """It has keys at the hub."""
+        return bool(self.leaf.password)
+
+    @property
     def nats_url(self) -> str:
-        """Address of the site's server, as this machine reaches it."""
+        """Address of the site's server, as this machine reaches it. Raises `TowpathError` (not allowed)."""
+        self._check_here()
         return f"nats://{reachable(self.spec.listen)}:{self.spec.nats_port}"
 
     @property
     def mqtt_host(self) -> str:
-        """Host of the broker for devices, as this machine reaches it."""
+        """Host of the broker for devices, as this machine reaches it. Raises `TowpathError` (not allowed)."""
+        self._check_here()
         return self.spec.broker.host or reachable(self.spec.listen)
 
     @property
@@ -54,6 +67,15 @@ class SiteAccess(Logins):
         """Devices use another broker than the site's own server."""
         return self.spec.broker.kind is not BrokerKind.NATS
 
+    def _check_here(self) -> None:
+        if self.is_elsewhere:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "the site runs on another machine: use this command there",
+                field="site",
+                value=self.spec.name,
+            )
+
 
 class MeshState(Logins):
     """A mesh with its ports filled in, and all its credentials."""
@@ -61,8 +83,13 @@ class MeshState(Logins):
     spec: MeshSpec
     leaf_port: int
     """Port at which the hub takes the sites' servers."""
+    joined: SiteName | None = None
+    """The site that this machine runs, of a mesh whose hub is elsewhere. Null: the hub is here."""
     operator: Credential
     """User of people and the command line at the hub."""
+    supervisor: Credential | None = None
+    """User of the supervisor at the hub, to let sites join; null in a mesh of an earlier version until its
+    next `up`."""
     api_token: str = Field(default_factory=random_token)
     """Token that clients of the REST interface must show."""
     redis_coordinator: Credential
@@ -97,6 +124,11 @@ class MeshState(Logins):
     def links_host(self) -> str:
         """Host of the emulated links."""
         return self.spec.addresses.links or reachable(self.spec.listen)
+
+    @property
+    def sites_here(self) -> list[str]:
+        """The sites that this machine runs."""
+        return [name for name, access in self.sites.items() if not access.is_elsewhere]
 
     def process_environment(self, home: Home, scope: str, process: str) -> dict[str, str]:
         """Return variables that a process of this mesh, and those it starts, have beside the usual ones."""

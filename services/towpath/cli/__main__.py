@@ -29,6 +29,14 @@ COMMANDS.add(
     ),
 )
 
+COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
+COMMANDS.add(
+    MESH,
+    "towpath.cli.machines",
+    join="Join a mesh: run one site of it on this machine. Only connections to the hub are made.",
+    leave="Stop the site that joined a mesh from this machine, and forget its keys. Its data stays.",
+)
+
 COMMANDS.add(JOBS, "towpath.cli.jobs", jobs="List all jobs with their site, progress and speed.")
 COMMANDS.add(
     JOBS,

@@ -63,7 +63,10 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         ("commands and events (REST)", mesh.api_url, "", mesh.api_token),
         ("the live page, in a browser", page_url(mesh), "", ""),
     ]
-    for name, site in sorted(mesh.sites.items()):
+    if mesh.joined is not None:
+        rows = []
+    for name in sorted(mesh.sites_here):
+        site = mesh.sites[name]
         scheme = "mqtts" if site.is_bridged and site.spec.broker.tls else "mqtt"
         address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from towpath.bus import Bus
 from towpath.cli.command_spans import command_span
 from towpath.cli.container_meshes import nothing_runs
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
@@ -45,6 +45,13 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
     Raises `TowpathError` (unreachable) when no mesh runs.
     """
     mesh = await load_mesh(home)
+    if mesh.joined is not None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"this machine runs the site {mesh.joined} alone: use this command on the machine of the hub",
+            field="home",
+            value=str(home.root),
+        )
     user = mesh.operator
     try:
         # A client that reconnects without end also tries its first connection without end.

@@ -12,6 +12,7 @@ from towpath.cli.access import page_url
 from towpath.cli.artefact_roots import ArtefactRoot, chosen_artefact_root
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
 from towpath.cli.container_meshes import compose_instead, not_of_processes, nothing_runs
+from towpath.cli.machines import go_on
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
@@ -83,6 +84,8 @@ def up(
     home = home_of(context)
     if compose_instead(home, "up"):
         raise not_of_processes(home, "up")
+    if home.state.exists() and MeshState.load(home).joined is not None:
+        return go_on(home, within_s, as_json=as_json)
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
@@ -95,7 +98,7 @@ def up(
     with working("starting …") as status:
         check_container_sites(spec)
         state = lifecycle.up(home, spec)
-        found = asyncio.run(wait_until_up(home, sorted(state.sites), within_s, status.update))
+        found = asyncio.run(wait_until_up(home, sorted(state.sites_here), within_s, status.update))
     _print_sites(found, as_json)
     say(f"the live page: {page_url(state)}")
 

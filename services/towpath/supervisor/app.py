@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from dataclasses import replace
 from functools import partial
 
 from towpath.bus import Bus
@@ -17,20 +18,25 @@ from towpath.mesh.service_child import service_child
 from towpath.mesh.service_table import services
 from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, Supervisor
+from towpath.supervisor.admission import admit
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
-    """Return all processes, servers first. Writes the servers' configurations."""
+    """Return all processes of this machine, servers first. Writes the servers' configurations."""
     started = [s for s in services().values() if s.runs(state.spec) and not s.started_by_agent]
-    programs = [
-        service_child(service, state, home, scope)
+    at_sites = [
+        service_child(service, state, home, site)
         for service in started
-        for scope in (state.sites if service.one_per_site else (HUB_SCOPE,))
+        if service.one_per_site
+        for site in state.sites_here
     ]
-    return [hub_server(state, home), redis_server(state, home), *programs]
+    if state.joined is not None:
+        return [replace(child, after=()) for child in at_sites]  # What they come after is at the hub.
+    shared = [service_child(service, state, home) for service in started if not service.one_per_site]
+    return [hub_server(state, home), redis_server(state, home), *shared, *at_sites]
 
 
 async def run(home: Home) -> None:
@@ -45,12 +51,14 @@ async def run(home: Home) -> None:
         loop.add_signal_handler(number, signals.put_nowait, number)
     state = MeshState.load(home)
     async with Supervisor(children(state, home), home.run) as supervisor:
-        watching = asyncio.create_task(_watch_hub(state, home, supervisor), name="health of the hub")
+        reload = partial(signals.put_nowait, signal.SIGHUP)
+        beside_hub = [] if state.joined else [_watch_hub(state, home, supervisor), admit(home, reload)]
+        watching = [asyncio.create_task(work) for work in beside_hub]
         try:
             while await signals.get() is signal.SIGHUP:
                 await _reload(supervisor, home)
         finally:
-            await end([watching])
+            await end(watching)
         log.info("ending")
     log.info("ended")
 

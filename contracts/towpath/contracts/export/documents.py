@@ -22,6 +22,7 @@ from towpath.contracts.export.reference import reference
 from towpath.contracts.fault_commands import FAULT_EVENTS, RULE_COMMANDS
 from towpath.contracts.faults import Rule
 from towpath.contracts.job import JobSpec
+from towpath.contracts.joining import JOINING_COMMANDS
 from towpath.contracts.links import LINK_EVENTS
 from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import Command, Message
@@ -54,6 +55,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_VALUE_COMMANDS,
     *SITE_UPLINK_COMMANDS,
     *SITE_BROADCAST_COMMANDS,
+    *JOINING_COMMANDS,
     *LOCAL_COMMANDS,
 )
 ALL_EVENTS = (

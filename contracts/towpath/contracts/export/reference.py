@@ -25,6 +25,7 @@ from towpath.contracts.export.field_types import OPERATORS, cell, default_of, na
 from towpath.contracts.fault_commands import FAULT_COMMANDS, RULE_COMMANDS, RuleEnd
 from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.job import JobSpec, JobState
+from towpath.contracts.joining import JOINING_COMMANDS
 from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.local_commands import LOCAL_COMMANDS
@@ -168,7 +169,8 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages(
                 "Protocol commands between services",
                 "From the coordinator to the agents of the sites and to the monitor, from an agent to "
-                "its engine, from injector and collector to agents, and from the collector to storages. "
+                "its engine, from injector and collector to agents, from the collector to storages, and "
+                "from a machine that joins to the supervisor. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
                 (
                     *SITE_COMMANDS,
@@ -180,6 +182,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *SITE_VALUE_COMMANDS,
                     *SITE_UPLINK_COMMANDS,
                     *SITE_BROADCAST_COMMANDS,
+                    *JOINING_COMMANDS,
                 ),
             ),
             _specifications(),

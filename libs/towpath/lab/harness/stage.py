@@ -134,7 +134,7 @@ class Stage:
         if self.home.own_commands.exists():
             return []  # Nor can processes in containers be seen from here.
         names = [
-            name for name in processes_of(self.mesh.spec, self.mesh.sites) if not is_engine_process(name)
+            name for name in processes_of(self.mesh.spec, self.mesh.sites_here) if not is_engine_process(name)
         ]
         return [name for name in names if find(self.home.run, name) is None]
 

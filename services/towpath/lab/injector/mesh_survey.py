@@ -79,7 +79,7 @@ class MeshSurvey:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
         # Also while one of them is just restarting.
-        expected = {SUPERVISOR, *processes_of(mesh.spec, sites)}
+        expected = {SUPERVISOR, *processes_of(mesh.spec, mesh.sites_here)}
         return World(
             sites=frozenset(sites),
             processes=frozenset(known | expected),

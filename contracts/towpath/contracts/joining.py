@@ -1,0 +1,70 @@
+"""Sites on other machines: the bundle that a machine joins with, and the command by which it does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Field
+
+from towpath.contracts.message import ROOT, Command, Model, SiteName
+from towpath.contracts.site import MeshSpec
+
+DEFAULT_EXPIRY_S = 24 * 3600.0
+LONGEST_EXPIRY_S = 30 * 24 * 3600.0
+
+Password = Annotated[str, Field(pattern=r"^[0-9a-f]{48}$")]
+"""192 random bits in hexadecimal, made on the joining machine."""
+
+
+class Invitation(Model):
+    """A login at the hub that can do nothing but join, once."""
+
+    user: str
+    password: str
+    expires: AwareDatetime
+
+
+class Bundle(Model):
+    """Everything that a machine needs to join a mesh as one site. It has no keys of the site: those are made
+    on the machine that joins, and of no other site either."""
+
+    version: Literal[1] = 1
+    mesh: MeshSpec
+    """Settings of the mesh with this one site, and the addresses of the hub and of Redis."""
+    leaf_port: int
+    """Port at which the hub takes the site's server."""
+    invitation: Invitation
+
+    @property
+    def site(self) -> str:
+        """Name of the site."""
+        return self.mesh.sites[0].name
+
+
+class SiteJoined(Model):
+    """A site that has joined."""
+
+    site: SiteName
+    at: datetime
+
+
+class JoinSite(Command[SiteJoined]):
+    """From a machine with a bundle, under its invitation: these are the site's new keys at the hub.
+
+    The invitation is used up by it. The same keys may be sent again.
+    """
+
+    subject = f"{ROOT}.command.supervisor.join-site"
+    answer = SiteJoined
+    example = {"id": "j1", "site": "jfk", "leaf": "0123456789ab" * 4, "redis": "ba9876543210" * 4}
+
+    site: SiteName
+    leaf: Password
+    """Of the site's server at the hub."""
+    redis: Password
+    """Of the site's agent at Redis."""
+
+
+JOINING_COMMANDS: tuple[type[Command[Any]], ...] = (JoinSite,)
+"""Served by the supervisor beside the hub."""

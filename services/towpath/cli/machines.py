@@ -1,0 +1,243 @@
+"""Sites on other machines: invite one, join with its bundle, leave."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from towpath.atomic_write import write_private_file
+from towpath.bus import Bus
+from towpath.cli.at_site import jobs_at
+from towpath.cli.connection import ask, load_mesh
+from towpath.cli.output import print_json, say, working
+from towpath.cli.settings import AsJson, home_of
+from towpath.cli.times import seconds_of
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.joining import LONGEST_EXPIRY_S, Bundle
+from towpath.contracts.message import now
+from towpath.contracts.site import SiteSpec
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.joining import invited, join_command, joining_mesh, without_site
+from towpath.mesh.provisioning import exclusively
+from towpath.mesh.settings import parse_spec
+from towpath.mesh.state import MeshState
+
+JOIN_S = 60.0
+"""Deadline to be admitted and up: an agent takes a few seconds to start."""
+
+ATTEMPT_S = 5.0
+
+LOOK_EVERY_S = 0.5
+
+app = typer.Typer(help="Let other machines run sites of this mesh.")
+
+SiteName = Annotated[str, typer.Argument(metavar="SITE", help="Name of the site.")]
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    site: SiteName,
+    host: Annotated[
+        str,
+        typer.Option("--hub", metavar="HOST", help="Address of this machine, as the other one reaches it."),
+    ],
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="FILE", help="The bundle.", show_default="SITE.bundle")
+    ] = None,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="The bundle is of no use after it.")] = "1d",
+    as_json: AsJson = False,
+) -> None:
+    """Write the bundle with which another machine joins the mesh as one site.
+
+    It works once, and holds no keys: the other machine makes those. Until it has joined, a further bundle
+    takes the place of the first.
+
+    Example: `towpath site add barge --hub 192.0.2.10`
+    """
+    home = home_of(context)
+    expires_s = seconds_of(expires, "expires")
+    if not 0 < expires_s <= LONGEST_EXPIRY_S:
+        raise TowpathError(
+            ErrorCode.INVALID, "not a time for a bundle", field="expires", value=expires, allowed="up to 30d"
+        )
+    bundle = _invite(home, parse_spec({"sites": [{"name": site}]}).sites[0], host, expires_s)
+    path = (into or Path(f"{site}.bundle")).absolute()
+    write_private_file(path, bundle.model_dump_json(indent=2) + "\n")
+    lifecycle.reload(home)
+    if as_json:
+        return print_json({"bundle": str(path), "expires": bundle.invitation.expires})
+    say(f"it expires at {bundle.invitation.expires:%Y-%m-%d %H:%M} UTC; on the other machine:")
+    print(f"towpath join {path.name}")
+
+
+def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
+    asyncio.run(load_mesh(home))  # Raises if there is none.
+    with exclusively(home):
+        state, bundle = invited(MeshState.load(home), spec, host, expires_s, now())
+        state.save(home)
+    return bundle
+
+
+@app.command()
+def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> None:
+    """Remove a site on another machine: its keys open nothing any more. It must have no jobs.
+
+    Example: `towpath site remove barge`
+    """
+    home = home_of(context)
+    there = [view.spec.name for view in asyncio.run(ask(home, ListJobs())).jobs if view.site == site]
+    if there:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{', '.join(there)} run(s) there",
+            field="site",
+            value=site,
+            allowed="a site without jobs: move or remove them",
+        )
+    with exclusively(home):
+        without_site(MeshState.load(home), site).save(home)
+    lifecycle.reload(home)
+    if as_json:
+        return print_json({"removed": site})
+    print(f"removed {site}")
+
+
+def join(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="File of `towpath site add`.")],
+    within_s: Annotated[
+        float, typer.Option("--within", min=1, help="Seconds until the site must be up.")
+    ] = JOIN_S,
+    as_json: AsJson = False,
+) -> None:
+    """Join a mesh: run one site of it on this machine. Only connections to the hub are made.
+
+    The site's keys are made here. It needs the hub's ports for clients, sites and Redis.
+
+    Example: `towpath join barge.bundle`
+    """
+    home = home_of(context)
+    bundle = _read(file)
+    with working("joining …"):
+        asyncio.run(_ask_in(_own_state(home, bundle), bundle, within_s))
+    go_on(home, within_s, as_json=as_json)
+
+
+def go_on(home: Home, within_s: float, *, as_json: bool) -> None:
+    """Run the site of a machine that has joined, and return when it is up. Raises `TowpathError`."""
+    state = MeshState.load(home)
+    assert state.joined is not None
+    with working("starting …"):
+        lifecycle.start(home)
+        asyncio.run(_until_up(home, state.joined, within_s))
+    access = state.site(state.joined)
+    if as_json:
+        return print_json({"site": state.joined, "mqtt": f"{access.mqtt_host}:{access.mqtt_port}"})
+    print(f"{state.joined} is up; devices publish to {access.mqtt_host}:{access.mqtt_port}")
+
+
+def leave(
+    context: typer.Context,
+    force: Annotated[bool, typer.Option("--force", help="Even if jobs run here: they stop.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop the site that joined a mesh from this machine, and forget its keys. Its data stays.
+
+    Example: `towpath leave`
+    """
+    home = home_of(context)
+    state = asyncio.run(load_mesh(home))
+    if state.joined is None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED, "this machine has not joined a mesh", field="home", value=str(home.root)
+        )
+    if not force:
+        _check_idle(home, state.joined)
+    lifecycle.down(home)
+    home.state.unlink()
+    if as_json:
+        return print_json({"left": state.joined})
+    print(f"{state.joined} has left; `towpath site remove {state.joined}` on the hub's machine forgets it")
+
+
+def _read(file: Path) -> Bundle:
+    try:
+        return Bundle.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        raise TowpathError(ErrorCode.INVALID, "no such file", field="BUNDLE", value=str(file)) from None
+    except ValidationError as error:
+        raise TowpathError.of_validation(error) from error
+
+
+def _own_state(home: Home, bundle: Bundle) -> MeshState:
+    """Return the saved site of this machine, with the keys that it had in an earlier attempt."""
+    home.create()
+    with exclusively(home):
+        if not home.state.exists():
+            joining_mesh(bundle).save(home)
+            home.create_site(bundle.site)
+        state = MeshState.load(home)
+    if state.joined != bundle.site:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "another mesh is in this directory",
+            field="home",
+            value=str(home.root),
+            allowed="an empty one: set TOWPATH_HOME",
+        )
+    return state
+
+
+async def _ask_in(state: MeshState, bundle: Bundle, within_s: float) -> None:
+    """Tell the hub the site's keys. Raises `TowpathError`."""
+    guest = bundle.invitation
+    try:
+        bus = await Bus.connect(state.hub_url, guest.user, guest.password, name="join", within_s=within_s)
+    except TowpathError as error:
+        raise TowpathError(
+            ErrorCode.UNREACHABLE,
+            f"the hub does not answer at {state.hub_url}, or the bundle is no longer valid",
+            field="BUNDLE",
+            allowed="a new one of `towpath site add`",
+        ) from error
+    async with bus:
+        command = join_command(state.site(bundle.site))
+        await bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
+
+
+async def _until_up(home: Home, site: str, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    await jobs_at(home, site)
+                except TowpathError:
+                    await asyncio.sleep(LOOK_EVERY_S)
+                else:
+                    return
+    except TimeoutError:
+        raise TowpathError(
+            ErrorCode.DEADLINE, f"{site} is not up after {within_s:g} s, see {home.logs}", field="--within"
+        ) from None
+
+
+def _check_idle(home: Home, site: str) -> None:
+    try:
+        jobs = [status.job for status in asyncio.run(jobs_at(home, site))]
+    except TowpathError:
+        return  # It does not run.
+    if jobs:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{', '.join(jobs)} run(s) here",
+            field="site",
+            value=site,
+            allowed="move them first, or --force",
+        )

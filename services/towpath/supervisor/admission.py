@@ -1,0 +1,52 @@
+"""Let machines join: take their keys over, and have the servers beside the hub know them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from towpath.bus import Bus
+from towpath.contracts.joining import JoinSite, SiteJoined
+from towpath.contracts.message import now
+from towpath.mesh.home import Home
+from towpath.mesh.joining import admitted
+from towpath.mesh.provisioning import exclusively
+from towpath.mesh.state import MeshState
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 0.5
+"""Time for an answer to leave before the hub's server restarts with the new keys."""
+
+
+async def admit(home: Home, reload: Callable[[], None]) -> None:
+    """Answer machines that join, until cancelled. `reload` has the servers read the saved mesh again."""
+    state = await asyncio.to_thread(MeshState.load, home)
+    login = state.supervisor
+    if login is None:
+        log.warning("no machine can join before the next `towpath up`")
+        return
+
+    async def join(command: JoinSite) -> SiteJoined:
+        # SIGKILL behind this line: the site is known, and the next supervisor writes the configurations.
+        changed = await asyncio.to_thread(_saved, home, command)
+        if changed:
+            log.info("site %s has joined", command.site)
+            asyncio.get_running_loop().call_later(ANSWER_S, reload)
+        return SiteJoined(site=command.site, at=now())
+
+    async with await Bus.connect(state.hub_url, login.user, login.password, name="admission") as bus:
+        await bus.serve(JoinSite, join)
+        await asyncio.Event().wait()
+
+
+def _saved(home: Home, command: JoinSite) -> bool:
+    """Save the mesh with a site that joins. Return False if it had joined. Raises `TowpathError`."""
+    with exclusively(home):
+        before = MeshState.load(home)
+        after = admitted(before, command, now())
+        if after is before:
+            return False
+        after.save(home)
+        return True

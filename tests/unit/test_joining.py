@@ -1,0 +1,180 @@
+"""Machines join once, with keys of their own, and hold none of any other site."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.joining import Bundle, JoinSite
+from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.mesh.home import Home
+from towpath.mesh.joining import admitted, invited, join_command, joining_mesh, without_site
+from towpath.mesh.nats_config import hub_config, site_config
+from towpath.mesh.provisioning import new_mesh, provision
+from towpath.mesh.redis_config import redis_config
+from towpath.mesh.state import MeshState
+from towpath.supervisor.app import children
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+HUB = "192.0.2.10"
+HOUR_S = 3600.0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path).create()
+
+
+@pytest.fixture
+def mesh() -> MeshState:
+    return new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")], listen="0.0.0.0"))
+
+
+def invite(mesh: MeshState, site: str = "barge") -> tuple[MeshState, Bundle]:
+    return invited(mesh, SiteSpec(name=site), HUB, HOUR_S, AT)
+
+
+def join(mesh: MeshState) -> tuple[MeshState, MeshState]:
+    """Return the mesh of the hub's machine, and that of the other one, after it has joined."""
+    asking, bundle = invite(mesh)
+    own = joining_mesh(Bundle.model_validate_json(bundle.model_dump_json()))
+    return admitted(asking, join_command(own.site("barge")), AT), own
+
+
+def users(config: str) -> set[str]:
+    return {user["user"] for user in json.loads(config)["accounts"]["MESH"]["users"]}
+
+
+def test_bundle_when_it_is_made_then_has_no_key_but_the_invitation(mesh: MeshState) -> None:
+    changed, bundle = invite(mesh)
+
+    text = bundle.model_dump_json()
+    secrets = {
+        login.password
+        for access in changed.sites.values()
+        for login in (access.leaf, access.redis, access.device, *access.logins.values())
+        if login.password
+    } | {changed.operator.password, changed.redis_coordinator.password, changed.api_token}
+    assert not [secret for secret in secrets if secret in text]
+    assert bundle.mesh.addresses.hub == bundle.mesh.addresses.redis == HUB
+    assert [site.name for site in bundle.mesh.sites] == ["barge"]
+
+
+def test_invitation_when_it_is_open_then_its_user_can_only_join(mesh: MeshState, home: Home) -> None:
+    changed, bundle = invite(mesh)
+
+    [guest] = [
+        user
+        for user in json.loads(hub_config(changed, home))["accounts"]["MESH"]["users"]
+        if user["user"] == bundle.invitation.user
+    ]
+    assert guest["permissions"]["publish"]["allow"] == [JoinSite.subject]
+    assert guest["permissions"]["subscribe"]["allow"] == ["_INBOX.barge.join.>"]
+    assert "barge.leaf" not in users(hub_config(changed, home))
+    assert "user barge " not in redis_config(changed, home)
+
+
+def test_machine_when_it_has_joined_then_hub_and_site_have_the_same_keys(mesh: MeshState, home: Home) -> None:
+    hub, own = join(mesh)
+
+    there, here = hub.site("barge"), own.site("barge")
+    assert (there.leaf, there.redis) == (here.leaf, here.redis)
+    assert users(hub_config(hub, home)) >= {"barge.leaf", "jfk.leaf"}
+    assert f"{here.leaf.password}@{HUB}:{hub.leaf_port}" in site_config(own, "barge", home)
+
+
+def test_machine_when_it_has_joined_then_keeps_the_keys_of_its_site_to_itself(mesh: MeshState) -> None:
+    hub, own = join(mesh)
+
+    kept = hub.site("barge").model_dump_json()
+    private = [own.site("barge").device, *own.site("barge").logins.values()]
+    assert not [login.user for login in private if login.password in kept]
+    assert own.sites.keys() == {"barge"}
+    assert (own.operator.password, own.redis_coordinator.password, own.supervisor) == ("", "", None)
+    assert not [name for name, login in own.logins.items() if login.password]
+
+
+def test_join_when_it_is_repeated_then_changes_nothing_and_other_keys_are_refused(mesh: MeshState) -> None:
+    hub, own = join(mesh)
+    command = join_command(own.site("barge"))
+
+    assert admitted(hub, command, AT + timedelta(days=1)) is hub
+    with pytest.raises(TowpathError, match="was used already"):
+        admitted(hub, command.model_copy(update={"leaf": "0" * 48}), AT)
+
+
+def test_join_when_the_invitation_expired_or_was_replaced_then_is_refused(mesh: MeshState) -> None:
+    asking, bundle = invite(mesh)
+    command = join_command(joining_mesh(bundle).site("barge"))
+
+    with pytest.raises(TowpathError, match="expired"):
+        admitted(asking, command, AT + timedelta(seconds=HOUR_S))
+    with pytest.raises(TowpathError, match="no machine is invited"):
+        admitted(asking, command.model_copy(update={"site": "jfk"}), AT)
+    again, later = invite(asking)
+    assert later.invitation.password != bundle.invitation.password
+    assert bundle.invitation.password not in again.to_text()
+
+
+def test_invitation_when_the_hub_listens_on_this_machine_only_then_is_refused() -> None:
+    mesh = new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")]))
+
+    with pytest.raises(TowpathError) as refused:
+        invite(mesh)
+
+    assert (refused.value.detail.field, refused.value.detail.value) == ("listen", "127.0.0.1")
+
+
+@pytest.mark.parametrize("site", ["jfk", "barge"])
+def test_invitation_when_the_site_is_here_or_has_joined_then_is_refused(mesh: MeshState, site: str) -> None:
+    hub, _ = join(mesh)
+
+    with pytest.raises(TowpathError) as refused:
+        invite(hub, site)
+
+    assert refused.value.detail.code is ErrorCode.NAME_IN_USE
+
+
+def test_site_when_it_is_elsewhere_then_its_broker_is_named_as_not_here(mesh: MeshState) -> None:
+    hub, _ = join(mesh)
+
+    with pytest.raises(TowpathError, match="runs on another machine"):
+        _ = hub.site("barge").mqtt_host
+
+
+def test_site_when_it_is_removed_then_its_keys_open_nothing(mesh: MeshState, home: Home) -> None:
+    hub, _ = join(mesh)
+
+    left = without_site(hub, "barge")
+
+    assert "barge" not in hub_config(left, home) + redis_config(left, home)
+    with pytest.raises(TowpathError, match="runs on this machine"):
+        without_site(hub, "jfk")
+
+
+def test_processes_when_a_site_is_elsewhere_then_are_on_its_machine(mesh: MeshState, home: Home) -> None:
+    hub, own = join(mesh)
+
+    here = {child.name for child in children(hub, home)}
+    there = {child.name for child in children(own, home)}
+
+    assert {"hub", "redis", "coordinator", "jfk-agent"} <= here
+    assert there == {"barge-agent"}
+    assert not here & there
+
+
+def test_mesh_when_it_comes_up_again_then_a_site_elsewhere_stays(
+    home: Home,
+) -> None:
+    spec = MeshSpec(sites=[SiteSpec(name="jfk")], listen="0.0.0.0")
+    hub, _ = join(provision(home, spec))
+    hub.save(home)
+
+    again = provision(home, spec)
+
+    assert again.site("barge") == hub.site("barge").model_copy(update={"invitation": None})
+    assert again.sites_here == ["jfk"]
