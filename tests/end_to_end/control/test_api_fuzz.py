@@ -33,6 +33,9 @@ CHECKS = (
 """All checks except those that expect every valid request to succeed: a named site may not exist."""
 
 CONFIGURATION = """\
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
+
 [[operations]]
 include-operation-id = "followEvents"
 parameters = {{ "query.follow" = false }}
