@@ -79,6 +79,14 @@ def add(
 
 def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
     asyncio.run(load_mesh(home))  # Raises if there is none.
+    if home.secrets.is_dir():
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "this mesh runs as containers",
+            field="home",
+            value=str(home.root),
+            allowed="a mesh of processes",
+        )
     with exclusively(home):
         state, bundle = invited(MeshState.load(home), spec, host, expires_s, now())
         state.save(home)
