@@ -143,8 +143,8 @@ class QueriesDemonstration:
         options = self.options
         slow = stretch(options.rate, options.seconds)
         fast = stretch(options.rate * FASTER, options.seconds / FASTER)
-        idle = await self._idle()
         shared = await self._shared(slow)
+        idle = await self._idle()
         alone = await self._alone(fast)
         await self._raw(fast)
         estimated = await self._estimated(slow)
@@ -195,7 +195,7 @@ class QueriesDemonstration:
             return await self._heard(text, flow)
 
     async def _idle(self) -> Crossing:
-        """Count what crosses the links while nothing runs."""
+        """Count what crosses the links while nothing runs. A mesh that has just come up sends more."""
         meter = await LinkMeter.begun_now(self.stage.bus)
         await asyncio.sleep(IDLE_S)
         return await meter.crossing("nothing", 0)
