@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Bundle, Invitation, JoinSite
 from towpath.contracts.message import SiteName
-from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
-from towpath.mesh.credentials import Credential, random_token
+from towpath.contracts.site import Addresses, SiteSpec
+from towpath.mesh.credentials import Credential
 from towpath.mesh.provisioning import new_mesh
 from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.views import blanked
 
 
 def invited(
@@ -107,9 +108,12 @@ def without_site(state: MeshState, site: SiteName) -> MeshState:
     """
     if not state.site(site).is_elsewhere:
         raise TowpathError(
-            ErrorCode.NOT_ALLOWED, "the site runs on this machine", field="site", value=site,
+            ErrorCode.NOT_ALLOWED,
+            "the site runs on this machine",
+            field="site",
+            value=site,
             allowed="a site on another machine",
-        )  # fmt: skip
+        )
     left = {name: access for name, access in state.sites.items() if name != site}
     mesh = state.spec.model_copy(update={"sites": [each.spec for each in left.values()]})
     return state.model_copy(update={"spec": mesh, "sites": left})
@@ -117,17 +121,9 @@ def without_site(state: MeshState, site: SiteName) -> MeshState:
 
 def joining_mesh(bundle: Bundle) -> MeshState:
     """Return what the joining machine saves: the site with new keys of its own, and none of the hub."""
-    made = new_mesh(MeshSpec.model_validate(bundle.mesh.model_dump()))
-    blank = {name: Credential(user=login.user, password="") for name, login in made.logins.items()}
-    hub = {
-        "operator": Credential(user=made.operator.user, password=""),
-        "supervisor": None,
-        "redis_coordinator": Credential(user=made.redis_coordinator.user, password=""),
-        "api_token": random_token(),
-        "leaf_port": bundle.leaf_port,
-        "joined": bundle.site,
-    }
-    return made.model_copy(update={**blank, **hub})
+    made = new_mesh(bundle.mesh)
+    told = {"supervisor": None, "leaf_port": bundle.leaf_port, "joined": bundle.site}
+    return made.model_copy(update={**blanked(made), **told})
 
 
 def join_command(access: SiteAccess) -> JoinSite:

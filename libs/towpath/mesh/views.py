@@ -15,7 +15,7 @@ EVERYWHERE = "0.0.0.0"
 
 def service_view(state: MeshState, name: str, addresses: Addresses) -> MeshState:
     """Return what a service beside the hub is given. It finds the others at `addresses`."""
-    sites = {site: access.model_copy(update=_blanked(access)) for site, access in state.sites.items()}
+    sites = {site: access.model_copy(update=blanked(access)) for site, access in state.sites.items()}
     return _seen(state, services()[name], sites, addresses)
 
 
@@ -28,7 +28,7 @@ def _seen(
     state: MeshState, service: Service | None, sites: dict[str, SiteAccess], addresses: Addresses
 ) -> MeshState:
     own = {service.name, *service.secrets} if service else set()
-    hidden = {name: blank for name, blank in {**_blanked(state), "api_token": ""}.items() if name not in own}
+    hidden = {name: blank for name, blank in {**blanked(state), "api_token": ""}.items() if name not in own}
     sites = {name: _listening(access) for name, access in sites.items()}
     kept = [access.spec for access in sites.values()]
     told: dict[str, Any] = {"sites": kept, "listen": EVERYWHERE, "addresses": addresses}
@@ -42,7 +42,7 @@ def _listening(access: SiteAccess) -> SiteAccess:
     return access.model_copy(update={"spec": access.spec.model_copy(update={"listen": EVERYWHERE})})
 
 
-def _blanked(part: Logins) -> dict[str, Any]:
+def blanked(part: Logins) -> dict[str, Any]:
     """Return all credentials of a mesh or a site, without their passwords."""
     fields = {name: getattr(part, name) for name in type(part).model_fields} | part.logins
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,8 +12,9 @@ from towpath.contracts.pipeline import PipelineJob, PipelineSpec, PipelineView
 from towpath.contracts.pipeline_commands import ShowPipeline
 from towpath.contracts.query import QuerySummary, RunningQueries
 from towpath.queries.checking import check
-from towpath.queries.compilation import Asked, compiled
+from towpath.queries.compilation import Asked, Compiled, compiled
 from towpath.queries.explanation import summaries
+from towpath.queries.joining import Joined, joined, without_query
 from towpath.queries.parsing import parse
 
 Asking = Callable[[ShowPipeline], Awaitable[PipelineView]]
@@ -100,6 +101,31 @@ def _no_queries(name: str) -> TowpathError:
         value=name,
         allowed="one that `towpath query list` prints",
     )
+
+
+def with_text(
+    view: PipelineView,
+    sites: Sequence[str],
+    text: str,
+    *,
+    at: str | None,
+    filled: Mapping[str, str],
+    trigger_s: float | None = None,
+    webhook: str | None = None,
+) -> Joined:
+    """Return the text of a pipeline together with another one that joins it.
+
+    `at` is the site that asks, if the other text names one. Raises `TowpathError` as `joined` does.
+    """
+    running = asked_of(view, sites)
+    site = at or running.site
+    more = replace(running, site=site, text=text, filled=filled, trigger_s=trigger_s, webhook=webhook)
+    return joined(running, more)
+
+
+def without(view: PipelineView, sites: Sequence[str], query: str) -> Compiled:
+    """Return the text of a pipeline without one of its queries. Raises `TowpathError`."""
+    return compiled(without_query(asked_of(view, sites), query))
 
 
 def all_running_queries(views: Iterable[PipelineView]) -> list[RunningQueries]:

@@ -20,12 +20,11 @@ from towpath.contracts.storage import (
 from towpath.stored_values.selecting import chosen_names, joined_summary, thinned, too_many_values
 from towpath.stored_values.stored_value import NOTHING, About, Name, StoredValue
 from towpath.stored_values.value_region import Point, Region
+from towpath.telemetry.rollup import MINUTE_S
 from towpath.telemetry.selection import matches
 
 MEBIBYTE = 1024**2
 TRIM_INTERVAL_S = 60.0
-MINUTE_S = 60.0
-"""Times at which values came are kept in minutes, rounded down."""
 
 
 class ValueStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,10 +16,9 @@ from towpath.contracts.message import Command, Model
 from towpath.contracts.pipeline import PipelineSpec, PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline, ShowPipeline
 from towpath.contracts.query import QueryExplanation
-from towpath.queries.compilation import compiled
 from towpath.queries.explanation import explanation
-from towpath.queries.joining import Joined, joined, without_query
-from towpath.queries.running import asked_of
+from towpath.queries.joining import Joined
+from towpath.queries.running import with_text, without
 
 AnswerT = TypeVar("AnswerT", bound=Model)
 
@@ -49,22 +48,22 @@ class Joining:
 
     async def _joined(self, bus: Bus, sites: Sequence[str] | None) -> tuple[PipelineView, Joined]:
         view = await looked(bus, ShowPipeline(pipeline=self.into))
-        running = asked_of(view, sites or await sites_of(bus))
-        more = replace(
-            running,
-            site=self.at or running.site,
-            text=text_of(self.file),
+        found = with_text(
+            view,
+            sites or await sites_of(bus),
+            text_of(self.file),
+            at=self.at,
             filled=self.filled,
             trigger_s=self.trigger_s,
             webhook=self.webhook,
         )
-        return view, joined(running, more)
+        return view, found
 
 
 async def removal(bus: Bus, name: str, query: str, drop_state: list[str], *, now: bool) -> ApplyPipeline:
     """Return the command that takes a query out of running ones."""
     view = await looked(bus, ShowPipeline(pipeline=name))
-    left = compiled(without_query(asked_of(view, await sites_of(bus)), query))
+    left = without(view, await sites_of(bus), query)
     return _change(view, left.pipeline, drop_state).model_copy(update={"now": now})
 
 

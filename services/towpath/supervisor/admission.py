@@ -20,9 +20,8 @@ ANSWER_S = 0.5
 """Time for an answer to leave before the hub's server restarts with the new keys."""
 
 
-async def admit(home: Home, reload: Callable[[], None]) -> None:
+async def admit(state: MeshState, home: Home, reload: Callable[[], None]) -> None:
     """Answer machines that join, until cancelled. `reload` has the servers read the saved mesh again."""
-    state = await asyncio.to_thread(MeshState.load, home)
     login = state.supervisor
     if login is None:
         log.warning("no machine can join before the next `towpath up`")

@@ -52,7 +52,7 @@ async def run(home: Home) -> None:
     state = MeshState.load(home)
     async with Supervisor(children(state, home), home.run) as supervisor:
         reload = partial(signals.put_nowait, signal.SIGHUP)
-        beside_hub = [] if state.joined else [_watch_hub(state, home, supervisor), admit(home, reload)]
+        beside_hub = [] if state.joined else [_watch_hub(state, home, supervisor), admit(state, home, reload)]
         watching = [asyncio.create_task(work) for work in beside_hub]
         try:
             while await signals.get() is signal.SIGHUP:

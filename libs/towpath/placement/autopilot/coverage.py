@@ -128,13 +128,10 @@ def _passages(points: Sequence[_Point]) -> list[float]:
         if b.at_s > here.at_s - APART_S:
             break
         distance_m, at_s = _nearest(a, b, here)
-        came = _way(points, number)
-        is_passage = (
-            distance_m <= NEAR_M
-            and b.at_s - a.at_s <= UNSEEN_S
-            and came is not None
-            and came[0] * way[0] + came[1] * way[1] >= SAME_WAY
-        )
+        is_near = distance_m <= NEAR_M and b.at_s - a.at_s <= UNSEEN_S
+        # Only where it is near: a track has thousands of points.
+        came = _way(points, number) if is_near else None
+        is_passage = came is not None and came[0] * way[0] + came[1] * way[1] >= SAME_WAY
         if is_passage and not follows:
             found.append([])
         if is_passage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -29,13 +28,14 @@ from towpath.contracts.rest import Route
 from towpath.queries.compilation import Asked, Compiled, compiled
 from towpath.queries.explanation import explanation
 from towpath.queries.half_written import checked
-from towpath.queries.joining import Joined, joined, without_query
+from towpath.queries.joining import Joined
 from towpath.queries.running import (
     all_running_queries,
-    asked_of,
     check_name,
     check_removal,
     running_queries,
+    with_text,
+    without,
 )
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -108,8 +108,7 @@ class QueryRoutes:
                 ErrorCode.INVALID, what, field="purge", value=True, allowed="false, with a query"
             )
         view = await self._coordinator.ask(ShowPipeline(pipeline=fields["pipeline"]))
-        running = await asyncio.to_thread(asked_of, view, await self._sites())
-        left = await asyncio.to_thread(lambda: compiled(without_query(running, query)))
+        left = await asyncio.to_thread(without, view, await self._sites(), query)
         change = {"spec": left.pipeline, "drop_state": drop_state, "expected_apply": view.apply.apply}
         accepted = await self._commands.accept(request, ApplyPipeline, {**change, "now": fields["now"]})
         return await self._commands.finish(route, request, *accepted)
@@ -142,16 +141,8 @@ class QueryRoutes:
     ) -> tuple[PipelineView, Joined]:
         """Return the running text that a text wants to join, and both together."""
         view = await self._coordinator.ask(ShowPipeline(pipeline=wanted.name))
-        running = await asyncio.to_thread(asked_of, view, await self._sites())
-        more = replace(
-            running,
-            site=wanted.at or running.site,
-            text=wanted.text,
-            filled=wanted.filled,
-            trigger_s=trigger_s,
-            webhook=webhook,
-        )
-        return view, await asyncio.to_thread(joined, running, more)
+        given = {"at": wanted.at, "filled": wanted.filled, "trigger_s": trigger_s, "webhook": webhook}
+        return view, await asyncio.to_thread(with_text, view, await self._sites(), wanted.text, **given)
 
     async def _sites(self) -> list[str]:
         return [view.site for view in (await self._coordinator.ask(ListSites())).sites]
