@@ -33,7 +33,7 @@ from towpath.contracts.commands import DeployJob, ListJobs
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.contracts.message import now
-from towpath.contracts.site import EngineSpec, EngineStart, MeshSpec, SiteSpec
+from towpath.contracts.site import MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import down, up
 from towpath.mesh.state import MeshState
@@ -54,10 +54,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @contextlib.asynccontextmanager
 async def running(home: Home, autopilot: AutopilotSpec = AUTOPILOT) -> AsyncIterator[tuple[MeshState, Bus]]:
-    # All engines start at once: one that starts while the other works may take a minute.
-    engine = EngineSpec(start=EngineStart.ALWAYS)
-    sites = [SiteSpec(name=name, engine=engine) for name in SITES]
-    spec = MeshSpec(sites=sites, emulate_links=True, autopilot=autopilot)
+    spec = MeshSpec(sites=[SiteSpec(name=name) for name in SITES], emulate_links=True, autopilot=autopilot)
     state = await asyncio.to_thread(up, home, spec)
     await wait_until_up(home, SITES, UP_S, lambda _: None)
     async with open_bus(home) as bus:
