@@ -6,7 +6,6 @@ import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
 from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
-from running.promises import promise
 from running.stillness import still
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
@@ -25,7 +24,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.job import JobSpec
 from towpath.streams.pages import last_serial
 
-pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("exactly once")]
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 NAME, TOPIC, STREAM = "with-twin", "site/with-twin", "OUT_with-twin"
 SOME = 4 * KEYS
