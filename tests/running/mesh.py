@@ -19,7 +19,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from running.waiting import eventually
+from towpath.bus import Bus
 from towpath.bus.connecting import flushed
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability, FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -27,9 +29,14 @@ from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, redis_server, site_server
 from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, find, launch, stop
+from towpath.streams.gate import Gate, Permits
 
 REFUSED_S = 0.4
 """Time to wait before a test concludes that a message does not arrive. Others arrive in milliseconds."""
+
+
+async def _everyone(reader: str, stream: str) -> bool:
+    return True
 
 
 @dataclass
@@ -79,6 +86,18 @@ class Mesh:
 
     def engine(self, site: str) -> AbstractAsyncContextManager[Client]:
         return self.client(self.state.sites[site].nats_url, self.state.sites[site].login("engine"))
+
+    @asynccontextmanager
+    async def gate(self, site: str, permits: Permits = _everyone) -> AsyncIterator[None]:
+        """Open the gate of a site, or of the hub. In a whole mesh its agent, or the coordinator, does so."""
+        if site == HUB_SCOPE:
+            url, login = self.state.hub_url, self.state.login("coordinator")
+        else:
+            url, login = self.state.sites[site].nats_url, self.state.sites[site].login("agent")
+        async with await Bus.connect(url, login.user, login.password, name=f"{site}-gate") as bus:
+            await Gate(bus, site, permits).open()
+            await flushed(bus.connection)
+            yield
 
     def device(self, site: str, **options: Any) -> aiomqtt.Client:
         access = self.state.sites[site]

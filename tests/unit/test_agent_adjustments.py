@@ -52,7 +52,7 @@ class Node:
         self.ran.append(BEFORE)
         self.adjustments = Adjustments("jfk", self.jobs)
         self.handlers = AgentHandlers(
-            self.jobs, Reception("jfk", cast("Any", None), self.store), self.publish
+            self.jobs, Reception("jfk", cast("Any", None), self.store, "s"), self.publish
         )
 
     @property

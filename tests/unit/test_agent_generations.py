@@ -64,7 +64,7 @@ def handlers(directory: Path) -> AgentHandlers:
 def handlers_of(directory: Path) -> AgentHandlers:
     store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
-    return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store), cast("Any", None))
+    return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store, "s"), cast("Any", None))
 
 
 def start(*, epoch: int, generation: int, serial: int, derived: bool = False) -> StartJob:

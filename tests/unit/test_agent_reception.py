@@ -34,7 +34,7 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
 
     monkeypatch.setattr(reception, "receive", swallowing_receive)
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
-    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS))
+    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS), "s")
     assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
     opened.open(assignment)
     await asyncio.wait_for(waiting.wait(), WITHIN_S)

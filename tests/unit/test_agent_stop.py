@@ -45,7 +45,7 @@ def handlers(directory: Path, batch_s: float) -> AgentHandlers:
     store.save(ASSIGNMENT)
     engines = cast("Any", Engines(store.checkpoint(ASSIGNMENT), batch_s))
     nothing = cast("Any", None)
-    return AgentHandlers(Jobs(store, engines, nothing), Reception("jfk", nothing, store), nothing)
+    return AgentHandlers(Jobs(store, engines, nothing), Reception("jfk", nothing, store, "s"), nothing)
 
 
 def stop(*, whole: bool) -> StopJob:

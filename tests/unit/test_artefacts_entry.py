@@ -134,7 +134,7 @@ async def test_trial_when_it_is_cancelled_then_its_process_ends(tmp_path: Path) 
 async def test_site_when_asked_to_try_installed_code_then_says_what_its_environment_lacks(
     tmp_path: Path,
 ) -> None:
-    site = SiteArtefacts(cast("Any", None), "$JS.hub.API", Shelf(tmp_path))
+    site = SiteArtefacts(cast("Any", None), Shelf(tmp_path))
     await site.try_code(TryCode(site="jfk", operation="p1", entry="operator:add"))
     with pytest.raises(TowpathError, match="does not import"):
         await site.try_code(TryCode(site="jfk", operation="p1", entry="nosuch.module:run"))

@@ -113,7 +113,7 @@ def job(code: bytes, entry: str = "good:run") -> Assignment:
 async def test_code_when_many_jobs_need_it_at_once_then_it_is_fetched_once(
     shelf: Shelf, hub: Hub, code: bytes
 ) -> None:
-    artefacts = SiteArtefacts(None, "", shelf)  # type: ignore[arg-type]
+    artefacts = SiteArtefacts(None, shelf)  # type: ignore[arg-type]
     placed = await asyncio.gather(*(artefacts.in_place(job(code)) for _ in range(5)))
     paths = {p.spec.operator.artefact for p in placed if isinstance(p.spec.operator, Python)}
     assert paths == {str(shelf.find(digest_of(code)))}
@@ -121,9 +121,9 @@ async def test_code_when_many_jobs_need_it_at_once_then_it_is_fetched_once(
 
 
 async def test_code_when_it_is_here_then_the_hub_may_be_away(shelf: Shelf, hub: Hub, code: bytes) -> None:
-    await SiteArtefacts(None, "", shelf).in_place(job(code))  # type: ignore[arg-type]
+    await SiteArtefacts(None, shelf).in_place(job(code))  # type: ignore[arg-type]
     hub.reachable = False
-    again = await SiteArtefacts(None, "", shelf).in_place(job(code))  # type: ignore[arg-type]
+    again = await SiteArtefacts(None, shelf).in_place(job(code))  # type: ignore[arg-type]
     assert isinstance(again.spec.operator, Python)
     assert hub.fetched == [digest_of(code)]
 
@@ -131,7 +131,7 @@ async def test_code_when_it_is_here_then_the_hub_may_be_away(shelf: Shelf, hub: 
 async def test_code_when_the_local_copy_is_damaged_then_it_is_fetched_again(
     shelf: Shelf, hub: Hub, code: bytes
 ) -> None:
-    artefacts = SiteArtefacts(None, "", shelf)  # type: ignore[arg-type]
+    artefacts = SiteArtefacts(None, shelf)  # type: ignore[arg-type]
     await artefacts.in_place(job(code))
     path = shelf.find(digest_of(code))
     assert path is not None
@@ -146,11 +146,11 @@ async def test_code_when_it_does_not_import_then_the_engine_is_never_asked(
     shelf: Shelf, hub: Hub, code: bytes
 ) -> None:
     with pytest.raises(TowpathError, match=r"ValueError: no good \(line 1 of bad\.py"):
-        await SiteArtefacts(None, "", shelf).in_place(job(code, "bad:run"))  # type: ignore[arg-type]
+        await SiteArtefacts(None, shelf).in_place(job(code, "bad:run"))  # type: ignore[arg-type]
 
 
 async def test_code_when_no_digest_names_it_then_it_is_refused(shelf: Shelf, hub: Hub, code: bytes) -> None:
     named = job(code).model_copy(update={"artefact": None})
     with pytest.raises(TowpathError, match="code is taken only from the hub"):
-        await SiteArtefacts(None, "", shelf).in_place(named)  # type: ignore[arg-type]
+        await SiteArtefacts(None, shelf).in_place(named)  # type: ignore[arg-type]
     assert hub.fetched == []

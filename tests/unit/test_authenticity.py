@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from towpath.bus import Bus
-from towpath.bus.authenticity import TELL_EVERY_S, ForeignSubject, Refusals, authentic
+from towpath.bus.authenticity import MOST_TOLD, TELL_EVERY_S, ForeignSubject, Refusals, authentic
 from towpath.contracts.commands import RemoveJob
 from towpath.contracts.events import JobChanged, SecurityRefused
 from towpath.contracts.message import Message
@@ -46,15 +46,23 @@ def test_heartbeat_when_it_comes_under_another_subject_then_is_foreign(
 def test_refusals_when_they_come_in_a_flood_then_are_told_of_once_and_counted() -> None:
     now = 0.0
     refusals = Refusals("coordinator", lambda: now)
-    forged = ForeignSubject(SiteStatus, "towpath.v1.heartbeat.lga", "towpath.v1.heartbeat.jfk")
+    forged = "SiteStatus", "towpath.v1.heartbeat.lga"
 
-    told = [refusals.event(forged) for _ in range(5)]
+    told = [refusals.event(*forged) for _ in range(5)]
     now = TELL_EVERY_S
-    later = refusals.event(forged)
+    later = refusals.event(*forged)
 
     assert [event is not None for event in told] == [True, False, False, False, False]
     assert later is not None
     assert (later.times, later.by) == (5, "coordinator")
+
+
+def test_refusals_when_subjects_are_made_up_then_are_told_of_up_to_a_number() -> None:
+    refusals = Refusals("hub", lambda: 0.0)
+
+    told = [refusals.event("publish", f"made.up.{number}") for number in range(2 * MOST_TOLD)]
+
+    assert sum(event is not None for event in told) == MOST_TOLD
 
 
 class Connection:

@@ -160,8 +160,31 @@ def epochs_of(subjects: Iterable[str]) -> list[int]:
 
 
 def api_prefix(site: str) -> str:
-    """Prefix of the JetStream interface of a site, reachable from everywhere in the mesh."""
+    """Prefix of the JetStream interface of a site, reachable from the site itself and from the hub."""
     return f"$JS.{site}.API"
+
+
+def gate_prefix(site: str, reader: str) -> str:
+    """Prefix under which another site, `reader`, asks for streams of a site, or of the hub.
+
+    The calls after it are those of `api_prefix`. A gate at `site` looks at each of them.
+    """
+    return f"towpath.read.{reader}.{site}"
+
+
+def api_for(user: str | None, site: str) -> str:
+    """Prefix of the JetStream interface of a site, or of the hub, for a user of the mesh.
+
+    The processes of a site (`jfk.agent`) reach their own server directly, and others through the gates there.
+    Services beside the hub, whose names have no dot, reach every site directly.
+    """
+    reader, dot, _ = (user or "").partition(".")
+    return gate_prefix(site, reader) if dot and reader != site else api_prefix(site)
+
+
+def mirror_delivery(site: str, reader: str) -> str:
+    """Prefix under which a site's server sends the messages of its streams to the mirrors at `reader`."""
+    return f"towpath.mirror.{reader}.{site}"
 
 
 # Streams -------------------------------------------------------------------------------------------------

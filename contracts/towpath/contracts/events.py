@@ -216,9 +216,10 @@ class RegistryBehind(Event):
 
 
 class SecurityRefused(Event):
-    """A message came under a subject that is not its own, and was dropped: someone spoke for another.
+    """Someone tried what they have no right to, and was refused.
 
-    A flood of such messages makes one event for the first, and one for many later ones.
+    For example, a message came under a subject that is not its own. A flood of such attempts makes one event
+    for the first, and one for many later ones.
     """
 
     subject = f"{_EVENT}.security.refused"
@@ -231,15 +232,19 @@ class SecurityRefused(Event):
     }
 
     by: str
-    """Name of the connection that dropped it."""
+    """Name of the connection, the server or the gate that refused it."""
     kind: str
-    """The kind of message that its receiver reads there."""
+    """The kind of message that its receiver reads there, or what was tried."""
     came_under: str
-    """The subject that the servers gave it: what its sender had the right to."""
+    """The subject that the servers gave it: what its sender had the right to. Or the subject refused."""
     belongs_to: str | None = None
     """The subject that its body asks for. None if the message is of another kind than its receiver reads."""
+    who: str = ""
+    """The site, user or address that tried; empty if that cannot be known."""
+    why: str = ""
+    """The reason, in words."""
     times: int = 1
-    """Messages that the connection dropped since its last such event."""
+    """Attempts refused since the last such event."""
 
 
 EVENTS: tuple[type[Event], ...] = (

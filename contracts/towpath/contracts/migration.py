@@ -89,6 +89,8 @@ class Launched(Model):
 
     have: dict[str, str] = {}
     """Checkpoint files the target already has: path → digest."""
+    transfer: str = ""
+    """The target's name of the transfer. Only those who know it can read or write the state on its way."""
 
 
 class LaunchRetrieve(SiteCommand[Launched]):
@@ -129,6 +131,8 @@ class PauseTransfer(SiteCommand[Paused]):
     job: JobName
     have: dict[str, str] = {}
     """Files that the target has already: not sent again."""
+    transfer: str = ""
+    """The target's name of the transfer, see `Launched`."""
     transfer_state: bool = True
     """False for `restart`: stop only."""
 
@@ -161,6 +165,8 @@ class ShipCheckpoint(SiteCommand[Shipped]):
     job: JobName
     have: dict[str, str] = {}
     """Files that the target has already: not sent again."""
+    transfer: str = ""
+    """The target's name of the transfer, see `Launched`."""
     enough_bytes: int = Field(default=2_000_000, ge=0)
     """A round that sent no more than this was the last."""
     rounds: int = Field(default=5, ge=1)

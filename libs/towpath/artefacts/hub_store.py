@@ -20,9 +20,9 @@ from nats.js.errors import BadRequestError
 from nats.js.object_store import ObjectStore
 
 from towpath.artefacts.archive import digest_of
-from towpath.contracts.data_plane import NO_RESPONDERS, STORED_AT_HEADER
+from towpath.contracts.data_plane import NO_RESPONDERS, STORED_AT_HEADER, api_for
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import now
+from towpath.contracts.message import HUB_SCOPE, now
 
 BUCKET = "artefacts"
 STREAM = f"OBJ_{BUCKET}"
@@ -64,7 +64,7 @@ class HubArtefacts:
         digest = digest_of(content)
         async with self._writing:
             store = self._store()
-            if await _described(self._connection, "$JS.API", digest) is not None:
+            if await _described(self._connection, digest) is not None:
                 await store.update_meta(digest, ObjectMeta(name=digest))
             else:
                 options = ObjectMetaOptions(max_chunk_size=CHUNK_BYTES)
@@ -73,7 +73,7 @@ class HubArtefacts:
 
     async def holds(self, digest: str) -> bool:
         """True if an artefact is stored. Raises `TimeoutError` when the hub does not answer."""
-        return await _described(self._connection, "$JS.API", digest) is not None
+        return await _described(self._connection, digest) is not None
 
     async def discard(self, keep: set[str], unused_s: float) -> list[str]:
         """Delete artefacts that are not in `keep` and were not put within `unused_s` seconds.
@@ -86,7 +86,7 @@ class HubArtefacts:
             subjects = list(info.state.subjects or {})
             owned: set[str] = set()
             for digest in (_named(s) for s in subjects if s.startswith(_META)):
-                described = await _described(self._connection, "$JS.API", digest)
+                described = await _described(self._connection, digest)
                 if described is None:
                     continue
                 if digest in keep or (now() - described.written_at).total_seconds() < unused_s:
@@ -114,14 +114,14 @@ class _Description:
         self.written_at = datetime.fromisoformat((message.headers or {})[STORED_AT_HEADER])
 
 
-async def fetch(connection: Client, api: str, digest: str, *, within_s: float = FETCH_S) -> bytes:
-    """Return an artefact from the hub whose JetStream answers under `api`, complete and with its digest.
+async def fetch(connection: Client, digest: str, *, within_s: float = FETCH_S) -> bytes:
+    """Return an artefact from the hub, complete and with its digest.
 
     Raises `TowpathError`: unreachable, or failed when the hub has no such artefact.
     """
     try:
         async with asyncio.timeout(within_s):
-            described = await _described(connection, api, digest)
+            described = await _described(connection, digest)
             if described is None:
                 raise TowpathError(
                     ErrorCode.FAILED,
@@ -129,7 +129,7 @@ async def fetch(connection: Client, api: str, digest: str, *, within_s: float = 
                     field="artefact",
                     value=digest,
                 )
-            content = await _chunks(connection, api, described)
+            content = await _chunks(connection, described)
     except TimeoutError as error:
         raise TowpathError(
             ErrorCode.UNREACHABLE,
@@ -147,12 +147,12 @@ async def fetch(connection: Client, api: str, digest: str, *, within_s: float = 
     return content
 
 
-async def _chunks(connection: Client, api: str, described: _Description) -> bytes:
+async def _chunks(connection: Client, described: _Description) -> bytes:
     parts: list[bytes] = []
     after = 0
     for _ in range(described.chunks):
         wanted = {"seq": after + 1, "next_by_subj": described.chunks_at}
-        message = await _persistently(connection, api, wanted)
+        message = await _persistently(connection, wanted)
         if message is None:
             break  # It was deleted meanwhile. The digest will not match.
         parts.append(message.data)
@@ -160,19 +160,19 @@ async def _chunks(connection: Client, api: str, described: _Description) -> byte
     return b"".join(parts)
 
 
-async def _described(connection: Client, api: str, digest: str) -> _Description | None:
+async def _described(connection: Client, digest: str) -> _Description | None:
     subject = _META + base64.urlsafe_b64encode(digest.encode()).decode()
-    message = await _persistently(connection, api, {"last_by_subj": subject})
+    message = await _persistently(connection, {"last_by_subj": subject})
     described = None if message is None else _Description(message)
     return None if described is None or described.is_deleted else described
 
 
-async def _persistently(connection: Client, api: str, wanted: dict[str, Any]) -> Msg | None:
+async def _persistently(connection: Client, wanted: dict[str, Any]) -> Msg | None:
     """Return one stored message, or None if there is none. A link that is down gets a second chance.
 
     Raises `TimeoutError`.
     """
-    request = json.dumps(wanted).encode()
+    api, request = api_for(connection.options.get("user"), HUB_SCOPE), json.dumps(wanted).encode()
     for attempt in range(3):
         if attempt:
             await asyncio.sleep(AGAIN_S)

@@ -21,7 +21,10 @@ log = logging.getLogger(__name__)
 MessageT = TypeVar("MessageT", bound=Message)
 
 TELL_EVERY_S = 10.0
-"""Between two events of one receiver: a flood of forged messages must not become one of events."""
+"""Between two events about one subject: a flood of forged messages must not become one of events."""
+
+MOST_TOLD = 50
+"""Subjects that one receiver tells of within that time, because someone may make subjects up."""
 
 
 class ForeignSubject(Exception):
@@ -49,25 +52,34 @@ def authentic(kind: type[MessageT], subject: str, body: bytes) -> MessageT:
 
 
 class Refusals:
-    """Counts the foreign messages that a connection dropped, and says when to tell of them."""
+    """Counts what a process refused for its security, and says when to tell of it."""
 
     def __init__(self, by: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._by = by
         self._clock = clock
-        self._told_at = float("-inf")
+        self._told: dict[tuple[str, str, str], float] = {}
+        """Kind, subject and who → when an event told of it, the oldest first."""
         self._untold = 0
 
-    def event(self, refusal: ForeignSubject) -> SecurityRefused | None:
-        """Return the event to publish, or None as long as the last one is too recent."""
+    def event(
+        self, kind: str, came_under: str, *, belongs_to: str | None = None, who: str = "", why: str = ""
+    ) -> SecurityRefused | None:
+        """Return the event to publish, or None as long as a like one is too recent. See `SecurityRefused`."""
+        now = self._clock()
         self._untold += 1
-        if self._clock() - self._told_at < TELL_EVERY_S:
+        while self._told and now - next(iter(self._told.values())) >= TELL_EVERY_S:
+            del self._told[next(iter(self._told))]
+        if (kind, came_under, who) in self._told or len(self._told) >= MOST_TOLD:
             return None
-        log.warning("dropped %d: %s", self._untold, refusal)
-        self._told_at, times, self._untold = self._clock(), self._untold, 0
+        self._told[kind, came_under, who] = now
+        times, self._untold = self._untold, 0
+        log.warning("refused %d: %s under %s, from %s: %s", times, kind, came_under, who or "unknown", why)
         return SecurityRefused(
             by=self._by,
-            kind=refusal.kind.__name__,
-            came_under=refusal.came_under,
-            belongs_to=refusal.belongs_to,
+            kind=kind,
+            came_under=came_under,
+            belongs_to=belongs_to,
+            who=who,
+            why=why,
             times=times,
         )

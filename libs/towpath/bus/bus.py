@@ -284,7 +284,9 @@ class Bus:
 
     async def _tell(self, refusal: ForeignSubject) -> None:
         """Publish that a message was dropped, at most every few seconds."""
-        event = self._refusals.event(refusal)
+        event = self._refusals.event(
+            refusal.kind.__name__, refusal.came_under, belongs_to=refusal.belongs_to, why=str(refusal)
+        )
         if event is not None:
             await self.publish(event)
 

@@ -32,16 +32,19 @@ from towpath.tasks import check_cancelled, to_the_end
 log = logging.getLogger(__name__)
 
 
-async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, consumer: str) -> str:
+async def receive(
+    redis: Redis, operation: str, staging: Path, base: Path, *, name: str, consumer: str
+) -> str:
     """Target: take the checkpoint from the store into `staging`. Return its digest.
 
-    Files that were not sent come from `base`, an older copy. It runs until a transfer is complete and
-    correct, through restarts of the store and of the source. Cancel it to give up.
+    `name` is what this target calls the transfer. Files that were not sent come from `base`, an older copy.
+    It runs until a transfer is complete and correct, through restarts of store and source. Cancel it
+    to give up.
 
     Raises `TowpathError` when what arrives is not what was announced, or leads out of `staging`. The entry
     stays in the store, so that the source does not take it for delivered.
     """
-    receiver = Receiver(redis, transfer_key(operation), staging, base, consumer)
+    receiver = Receiver(redis, transfer_key(operation, name), staging, base, consumer)
     try:
         while True:
             check_cancelled()

@@ -1,6 +1,8 @@
 """Carries a checkpoint from source to target through Redis, chunk by chunk (thesis, Algorithms 5.1 and 5.2).
 
-A transfer is one Redis stream, `towpath:transfer:<operation>`:
+A transfer is one Redis stream, `towpath:transfer:<operation>:<name>`. The name is a secret of the target, and
+the coordinator tells it to the source. All sites may use such keys, and none can list them. So a third site
+can neither read the state nor put other state in its place.
 
     begin {manifest, rest, traceparent}   all files of the complete checkpoint, with digests and sizes
     chunk {path, offset, data, crc}       at most 1 MB of a file
@@ -17,6 +19,7 @@ This is the source's end; `towpath.checkpoints.receiving` is the target's.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import os
 import time
@@ -112,9 +115,14 @@ class Pace:
         return min(LONGEST_REST_S, factor * worked_s)
 
 
-def transfer_key(operation: str) -> str:
-    """Return the name of the Redis stream of an operation's transfer."""
-    return f"towpath:transfer:{operation}"
+def transfer_key(operation: str, name: str) -> str:
+    """Return the key of the Redis stream of an operation's transfer."""
+    return f"towpath:transfer:{operation}:{name}"
+
+
+def transfer_name(secret: str, operation: str) -> str:
+    """Return the target's name of an operation's transfer: the same each time, and known to no one else."""
+    return hmac.new(secret.encode(), operation.encode(), "sha256").hexdigest()[:32]
 
 
 async def send(
@@ -123,6 +131,7 @@ async def send(
     checkpoint: Path,
     have: dict[str, str],
     *,
+    name: str,
     generation: str,
     within_s: float,
     files_of: Callable[[Path], dict[str, str]] = inventory,
@@ -132,14 +141,15 @@ async def send(
     """Source: put the checkpoint into the store, as fast as the target takes it.
 
     `files_of` lists the files that a complete copy needs. Only those travel that differ from `have` (path →
-    digest at the target). Fault rules know the checkpoint by `job`. After each chunk both sides rest for
+    digest at the target). `name` is what the target calls the transfer. Fault rules know the checkpoint by
+    `job`. After each chunk both sides rest for
     `rest` times as long as they worked for it, because jobs that run meanwhile want processors and disks,
     too.
 
     Raises `TowpathError` (failed) when the target takes nothing for `within_s` seconds.
     """
     with shipping(operation, job) as span:
-        sender = _Sender(redis, transfer_key(operation), generation, within_s, Pace(rest))
+        sender = _Sender(redis, transfer_key(operation, name), generation, within_s, Pace(rest))
         files = await asyncio.to_thread(files_of, checkpoint)
         sent = await _send(sender, operation, checkpoint, files, have, job)
         span.set_attributes({"towpath.files": sent.files, "towpath.bytes": sent.state_bytes})

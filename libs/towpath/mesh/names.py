@@ -28,4 +28,12 @@ SERVER_TOTALS = "$SYS.REQ.SERVER.PING.VARZ"
 SERVER_CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 """Asks a site's server for its connections."""
 
+CONNECTION_ENDED = "$SYS.ACCOUNT.MESH.DISCONNECT"
+"""The hub's server tells that a connection has ended, and why: also one that it ended itself."""
+
+LOGIN_REFUSED = "$SYS.SERVER.*.CLIENT.AUTH.ERR"
+"""The hub's server tells that it refused a login."""
+
+SERVER_NOTICES = (CONNECTION_ENDED, LOGIN_REFUSED)
+
 SERVER_QUESTIONS = (SERVER_HEALTH, SERVER_TOTALS, SERVER_CONNECTIONS)

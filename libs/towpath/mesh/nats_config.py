@@ -15,7 +15,7 @@ from towpath.contracts.site import Durability
 from towpath.mesh import permissions
 from towpath.mesh.credentials import Credential, Logins
 from towpath.mesh.home import Home
-from towpath.mesh.names import SERVER_QUESTIONS
+from towpath.mesh.names import SERVER_NOTICES, SERVER_QUESTIONS
 from towpath.mesh.service_table import Service, hub_services, site_services
 from towpath.mesh.state import MeshState, SiteAccess
 
@@ -72,7 +72,7 @@ def hub_config(state: MeshState, home: Home) -> str:
             **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
             "jetstream": _jetstream(HUB_SCOPE, str(home.hub), power_safe=True),
             "leafnodes": {"host": state.spec.listen, "port": state.leaf_port},
-            **_accounts([*users, *leaves], tells_health=True),
+            **_accounts([*users, *leaves], notices=SERVER_NOTICES),
         }
     )
 
@@ -120,7 +120,6 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
                     *_operator(access),
                     *_bridge(access),
                 ],
-                tells_health=True,
             ),
         }
     )
@@ -188,15 +187,16 @@ def _jetstream(domain: str, directory: str, *, power_safe: bool) -> Config:
     return config
 
 
-def _accounts(users: list[Config], *, tells_health: bool = False) -> Config:
-    """With `tells_health`, users with the permission can ask the server about its health."""
-    mesh: Config = {"jetstream": "enabled", "users": users}
-    system: Config = {"users": []}
-    if tells_health:
-        mesh["imports"] = [
-            {"service": {"account": SYSTEM_ACCOUNT, "subject": asked}} for asked in SERVER_QUESTIONS
-        ]
-        system["exports"] = [{"service": asked, "accounts": [ACCOUNT]} for asked in SERVER_QUESTIONS]
+def _accounts(users: list[Config], *, notices: tuple[str, ...] = ()) -> Config:
+    """Users with the permission can ask the server about its health, and hear its `notices`."""
+    offered = [("service", asked) for asked in SERVER_QUESTIONS] + [("stream", told) for told in notices]
+    mesh: Config = {
+        "jetstream": "enabled",
+        "users": users,
+        "imports": [{kind: {"account": SYSTEM_ACCOUNT, "subject": subject}} for kind, subject in offered],
+    }
+    exports = [{kind: subject, "accounts": [ACCOUNT]} for kind, subject in offered]
+    system: Config = {"users": [], "exports": exports}
     return {"accounts": {ACCOUNT: mesh, SYSTEM_ACCOUNT: system}, "system_account": SYSTEM_ACCOUNT}
 
 

@@ -13,9 +13,11 @@ inboxes of its own, `_INBOX.<user>.>`: connections must set their inbox prefix a
 Subjects of JetStream that cross between sites, as nats-server names them:
 
 - `$JS.<site>.API.…`: requests to a site's JetStream
+- `towpath.read.<reader>.<site>.…`: requests of one site to the gate of another, see `towpath.streams.gate`
+- `towpath.mirror.<reader>.<site>.…`: messages of a site's streams to the mirrors at another
 - `$JSC.R.…`: replies of the origin to the server that makes a mirror
-- `$JS.M.…`, `$JS.S.…`: messages to a mirror, or to a stream of several sources
-- `$JS.FC.…`, `$JS.ACK.…`: flow control and acknowledgements
+- `$JS.FC.…`: flow control of mirrors
+- `$JS.ACK.…`: acknowledgements of services beside the hub that read a site's streams
 """
 
 from __future__ import annotations
@@ -30,17 +32,27 @@ from towpath.contracts.data_plane import (
     INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
     api_prefix,
+    gate_prefix,
+    mirror_delivery,
     rejected_subject,
     shadow_subject,
     sink_subject,
     uplink_notice,
     uplink_prefix,
 )
-from towpath.contracts.events import SecurityRefused
+from towpath.contracts.device_commands import DeviceChanged
+from towpath.contracts.events import (
+    AdjustmentLost,
+    EventsNotKept,
+    RetentionNear,
+    SecurityRefused,
+    StorageChanged,
+)
 from towpath.contracts.joining import JoinSite
 from towpath.contracts.local_commands import LOCAL_COMMANDS
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
+from towpath.contracts.reading import MayRead
 from towpath.contracts.site import SiteStatus
 from towpath.contracts.traces import Span
 from towpath.mesh.names import SERVER_HEALTH
@@ -72,8 +84,6 @@ OWN_RESULTS = (sink_subject("*", "*", "*"), rejected_subject("*", "*", "*"))
 RESULTS = (*OWN_RESULTS, *(shadow_subject(subject) for subject in OWN_RESULTS))
 """Results and rejected events on their way to an output, or to the shadow beside it."""
 
-_MIRROR = ("CONSUMER.CREATE.>",)
-
 _BRIDGE = (
     "STREAM.NAMES",
     "STREAM.INFO.*",
@@ -85,7 +95,8 @@ _BRIDGE = (
 )
 """Calls to the site's JetStream that a bridge needs: its own place in each output, and the end of IN."""
 
-_BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *CONSUMING)
+_FEEDING = ("$JSC.R.>", "$JS.FC.>")
+"""Subjects on which the servers of a mirror and of its origin talk to each other."""
 
 _NOT_FOR_DEVICES = (
     "$JS.>",
@@ -161,7 +172,12 @@ def uplinks_to(site: str) -> list[str]:
 
 def own_jetstream(site: str) -> list[str]:
     """Return what a site's own processes publish to JetStream."""
-    return [*own_calls([">"]), *site_calls(site, [">"]), *site_calls("*", LOOK_UP), *CONSUMING]
+    return [*own_calls([">"]), *site_calls(site, [">"]), *reading_elsewhere(site), *CONSUMING]
+
+
+def reading_elsewhere(site: str) -> list[str]:
+    """Return where a site's processes ask for streams of other sites: at the gates there."""
+    return [f"{gate_prefix('*', site)}.>"]
 
 
 def operator(user: str, commanded: Iterable[str]) -> Rights:
@@ -208,19 +224,27 @@ def _local(site: str) -> list[str]:
     return [kind.wildcard(site=site) for kind in LOCAL_COMMANDS]
 
 
+def events_of(site: str) -> list[str]:
+    """Return the events that a site publishes. All others are the hub's services' to tell."""
+    own = (kind.wildcard(site=site) for kind in (StorageChanged, EventsNotKept, DeviceChanged))
+    return [*own, RetentionNear.wildcard(), AdjustmentLost.wildcard(), SecurityRefused.wildcard()]
+
+
 def leaf(site: str) -> Rights:
     """A site's server at the hub: publish is what may leave the site, subscribe what may enter it."""
     return Rights(
         publish=[
-            f"{ROOT}.event.>",
+            *events_of(site),
             f"{ROOT}.heartbeat.{site}",
             Metric.wildcard(site=site),
             Echo.wildcard(),
             "_INBOX.>",
             *RESULTS,
             *uplinks_from(site),
-            *site_calls("*", (*LOOK_UP, *_MIRROR)),
-            *_BETWEEN_STREAMS,
+            MayRead.wildcard(),
+            *reading_elsewhere(site),
+            f"{mirror_delivery(site, '*')}.>",
+            *_FEEDING,
         ],
         subscribe=[
             f"{ROOT}.command.{site}.>",
@@ -228,7 +252,10 @@ def leaf(site: str) -> Rights:
             *results_of(site),
             *uplinks_to(site),
             *site_calls(site, [">"]),
-            *_BETWEEN_STREAMS,
+            f"{gate_prefix(site, '*')}.>",
+            f"{mirror_delivery('*', site)}.>",
+            *_FEEDING,
+            "$JS.ACK.>",
         ],
         deny=[_MQTT_INTERNAL, *_local(site)],
     )

@@ -141,14 +141,21 @@ class Mirrors:
             await self._streams.delete(_name(resolved))
 
     async def _make(self, resolved: ResolvedInput, begin: int) -> None:
-        origin = StreamSource(
-            name=resolved.stream,
-            opt_start_seq=begin if begin > 1 else None,
-            external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
-        )
+        origin = fed_by(resolved.site, resolved.stream, self._streams.site, begin)
         config = self._streams.kept(_name(resolved))
         # Not `mirror_direct`: the server would answer for the origin's name, too. This site has an IN itself.
         await self._streams.jetstream.add_stream(replace(config, mirror=origin))
+
+
+def fed_by(site: str, stream: str, reader: str, begin: int = 1) -> StreamSource:
+    """Return a stream of a site as the origin of a mirror at `reader`, from a serial number on."""
+    return StreamSource(
+        name=stream,
+        opt_start_seq=begin if begin > 1 else None,
+        external=ExternalStream(
+            api=data_plane.gate_prefix(site, reader), deliver=data_plane.mirror_delivery(site, reader)
+        ),
+    )
 
 
 def _name(resolved: ResolvedInput) -> str:

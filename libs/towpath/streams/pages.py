@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from towpath.contracts.data_plane import (
     NO_RESPONDERS,
     STORED_AT_HEADER,
-    api_prefix,
+    api_for,
     epochs_of,
     output_id,
     overlap_range,
@@ -117,7 +117,9 @@ async def _page(connection: Client, site: str, stream: str, wanted: Mapping[str,
     subscription = await connection.subscribe(inbox, cb=on_message)
     try:
         request = json.dumps(wanted).encode()
-        await connection.publish(f"{api_prefix(site)}.DIRECT.GET.{stream}", request, reply=inbox)
+        await connection.publish(
+            f"{api_for(connection.options.get('user'), site)}.DIRECT.GET.{stream}", request, reply=inbox
+        )
         status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:
         await subscription.unsubscribe()

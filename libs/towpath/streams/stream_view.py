@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from towpath.contracts.data_plane import api_prefix, epochs_of, life_code
+from towpath.contracts.data_plane import api_for, epochs_of, life_code
 
 if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for that.
     from nats.aio.client import Client
@@ -117,7 +117,7 @@ async def stream_view(
 
     Raises `TimeoutError` when the site does not answer.
     """
-    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
+    subject = f"{api_for(connection.options.get('user'), site)}.STREAM.INFO.{stream}"
     return parse_view(await _asked(connection, subject, b"", timeout_s))
 
 
@@ -126,7 +126,9 @@ async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_
     views: list[StreamView] = []
     while True:
         request = json.dumps({"offset": len(views)}).encode()
-        answer = await _asked(connection, f"{api_prefix(site)}.STREAM.LIST", request, timeout_s)
+        answer = await _asked(
+            connection, f"{api_for(connection.options.get('user'), site)}.STREAM.LIST", request, timeout_s
+        )
         body: dict[str, Any] = json.loads(answer)
         if "error" in body:
             raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")

@@ -41,9 +41,9 @@ from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
 from towpath.contracts.broadcast import DeliverBroadcast
-from towpath.contracts.data_plane import METRICS_SUBJECT, api_prefix
+from towpath.contracts.data_plane import METRICS_SUBJECT
 from towpath.contracts.local_commands import AdjustJob
-from towpath.contracts.message import HUB_SCOPE, Command, Model
+from towpath.contracts.message import Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
     AssignRole,
@@ -78,6 +78,7 @@ from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.servers import keeps_events
 from towpath.processes import Supervisor
+from towpath.streams.gate import Gate, asking
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 from towpath.telemetry.metric_store import MetricStore
@@ -109,7 +110,7 @@ async def run(settings: AgentSettings) -> None:
         ):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
-            artefacts = SiteArtefacts(bus.connection, api_prefix(HUB_SCOPE), shelf)
+            artefacts = SiteArtefacts(bus.connection, shelf)
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
             always = settings.access.spec.engine.start is EngineStart.ALWAYS
@@ -119,13 +120,14 @@ async def run(settings: AgentSettings) -> None:
             store = AssignmentStore(jobs_at, checkpoints, durable=durable)
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
+            await Gate(bus, settings.site, asking(bus, settings.site)).open()
             await _until_done(streams.ensure_in)
             await _until_done(lambda: ensure_metrics(streams))
             if not admits_devices:
                 await supervisor.keep(containment.server(settings.server(True)))
             await _until_done(lambda: ensure_span_streams(bus.connection))
             jobs = Jobs(store, engines, streams)
-            reception = Reception(settings.site, redis, jobs.store)
+            reception = Reception(settings.site, redis, jobs.store, settings.access.redis.password)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
             handlers = AgentHandlers(jobs, reception, bus.publish)

@@ -37,10 +37,8 @@ class Unplaced(TowpathError):
 class SiteArtefacts:
     """User code of one site: fetched once, verified at each use, never imported here."""
 
-    def __init__(self, connection: Client, hub_api: str, shelf: Shelf) -> None:
-        """`hub_api` is the prefix of the hub's JetStream interface, as this site reaches it."""
+    def __init__(self, connection: Client, shelf: Shelf) -> None:
         self._connection = connection
-        self._hub_api = hub_api
         self.shelf = shelf
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._trials = asyncio.Semaphore(TRIALS)
@@ -89,7 +87,7 @@ class SiteArtefacts:
             path = await asyncio.to_thread(self.shelf.find, digest)
             if path is None:
                 log.info("fetching artefact %s", digest)
-                content = await fetch(self._connection, self._hub_api, digest)
+                content = await fetch(self._connection, digest)
                 path = await asyncio.to_thread(self.shelf.keep, digest, content)
             if not await asyncio.to_thread(self.shelf.is_callable, digest, entry):
                 async with self._trials:

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from towpath.agent.assignments import AssignmentStore
 from towpath.checkpoints.receiving import receive
+from towpath.checkpoints.transfer import transfer_name
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
 from towpath.tasks import end
@@ -22,10 +23,12 @@ REFUSED_PAUSE_S = 1.0
 class Reception:
     """Watches the state store for jobs that wait for their state."""
 
-    def __init__(self, site: str, redis: Redis, store: AssignmentStore) -> None:
+    def __init__(self, site: str, redis: Redis, store: AssignmentStore, secret: str) -> None:
+        """`secret` is known to this site alone: the names of its transfers come from it."""
         self._site = site
         self._redis = redis
         self._store = store
+        self._secret = secret
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def open(self, assignment: Assignment) -> None:
@@ -34,14 +37,19 @@ class Reception:
         if job not in self._tasks:
             self._tasks[job] = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
 
+    def name_of(self, operation: str) -> str:
+        """Return the name of an operation's transfer to this site."""
+        return transfer_name(self._secret, operation)
+
     async def _watch(self, assignment: Assignment) -> None:
         """Receive a transfer, and each later one that replaces it, until the job resumes."""
         job, operation = assignment.spec.name, assignment.migration
         assert operation is not None, "only a migration brings state"
+        name = self.name_of(operation)
         incoming, cache = self._store.incoming(job), self._store.cache(job)
         while True:
             try:
-                await receive(self._redis, operation, incoming, cache, consumer=self._site)
+                await receive(self._redis, operation, incoming, cache, name=name, consumer=self._site)
             except TowpathError as error:
                 log.error("state of %s: %s", job, error)
                 await asyncio.sleep(REFUSED_PAUSE_S)

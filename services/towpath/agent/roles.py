@@ -141,7 +141,8 @@ class Roles:
             await self.jobs.keep_assignment(prepared)
             self.reception.open(prepared)
             await self.jobs.engines.analyse(prepared, store.checkpoint(prepared))
-        return Launched(have=await asyncio.to_thread(inventory, store.cache(job)))
+        have = await asyncio.to_thread(inventory, store.cache(job))
+        return Launched(have=have, transfer=self.reception.name_of(command.operation))
 
     async def pause_transfer(self, command: PauseTransfer) -> Paused:
         """Source: stop at a boundary, and then send the state. The source keeps it, too."""
@@ -200,6 +201,7 @@ class Roles:
             command.operation,
             checkpoint,
             have,
+            name=command.transfer,
             generation=new_identifier(),
             within_s=RUNNING_S if runs_on else PAUSED_S,
             files_of=self.jobs.store.checkpoints.inventory,

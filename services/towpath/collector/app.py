@@ -26,6 +26,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.contracts.placement import PlaceNewJobs, ProposePlacement
+from towpath.contracts.reading import MayRead
 from towpath.contracts.site import SiteStatus
 from towpath.contracts.storage import QueryValues
 from towpath.mesh.link_probe import echo
@@ -72,6 +73,7 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
         await bus.subscribe(SiteStatus, questions.hear)
         await bus.subscribe(SiteStatus, records.hear)
         await bus.serve(Echo, echo, site=HUB_SCOPE)
+        await bus.serve(MayRead, copies.may_read, service="collector")
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
         await bus.serve(QueryValues, values.query)

@@ -14,6 +14,7 @@ from towpath.collector.near_reads import NearReads
 from towpath.collector.site_questions import SiteQuestions
 from towpath.collector.site_records import SiteRecords
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.reading import MayRead, ReadingDecision
 from towpath.contracts.storage import KeepCopies, StorageSpec, ValueCopy, ValueStream
 from towpath.placement.data.node_history import DAY_S
 from towpath.placement.data.replication import (
@@ -52,6 +53,8 @@ class ValueCopies:
         self._near = near
         self._sources: dict[str, dict[str, float]] = {}
         """Site → the sources of its values, as it named them last."""
+        self._copied: dict[str, set[str]] = {}
+        """Site → names of its streams that have values, as they were told to its copies last."""
         self._rules = ReplicationRules(
             unstable_from_per_s=spec.unstable_from_per_day / DAY_S,
             # No site is chosen twice in a round, and the next round may choose it.
@@ -75,6 +78,12 @@ class ValueCopies:
                     await self._tell()
             except (OSError, TowpathError, RuntimeError) as error:  # The last one is of a solver.
                 log.warning("copies of values wait: %s", error)
+
+    async def may_read(self, command: MayRead) -> ReadingDecision:
+        """Tell if a site keeps a copy of another one's values, and reads this stream for it."""
+        record = self._records.by_site.get(command.site)
+        holds = record is not None and command.reader in record.held_at
+        return ReadingDecision(may_read=holds and command.stream in self._copied.get(command.site, ()))
 
     def _decide(self) -> None:
         now, nodes = time.time(), self._records.nodes()
@@ -108,6 +117,8 @@ class ValueCopies:
     async def _streams_of(self, owner: str) -> list[ValueStream] | None:
         """Return the streams of a site that have values; None if it does not answer."""
         try:
-            return value_streams(await stream_views(self._bus.connection, owner), self._spec.results)
+            found = value_streams(await stream_views(self._bus.connection, owner), self._spec.results)
         except (TimeoutError, NatsError):
             return None
+        self._copied[owner] = {stream.name for stream in found}
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from nats.errors import Error as NatsError
@@ -13,10 +14,11 @@ from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.bus.announcements import Announcements
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Model
+from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
+from towpath.contracts.reading import MayRead
 from towpath.contracts.site import SiteStatus
-from towpath.coordinator import without_faults
+from towpath.coordinator import violations, without_faults
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.broadcasts import BroadcastCommands
 from towpath.coordinator.deployments.commands import PlanCommands
@@ -26,6 +28,7 @@ from towpath.coordinator.jobs.commands import JobCommands
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.pipelines.applies import Applies
 from towpath.coordinator.pipelines.commands import PipelineCommands
+from towpath.coordinator.reading import Reading
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.pipelines import PipelineStore
@@ -35,6 +38,7 @@ from towpath.coordinator.situation import Situation
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
 from towpath.protocols.runner import Runner
+from towpath.streams.gate import Gate
 from towpath.tasks import end
 from towpath.telemetry.tracing import ensure_span_streams
 
@@ -81,6 +85,10 @@ async def _coordinate(
             await job_commands.serve(bus)
             if not settings.faults:
                 await without_faults.serve(bus)
+            reading = Reading(registry)
+            await bus.serve(MayRead, reading.decide, service="coordinator")
+            await violations.watch(bus, settings.home.log(HUB_SCOPE))
+            await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE)).open()
             await PipelineCommands(situation, pipelines, applies).serve(bus)
             uplinks = UplinkCommands(situation)
             await uplinks.serve(bus)

@@ -279,7 +279,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 async def sent(redis: Redis, checkpoint: Path, within_s: float = WITHIN_S) -> str:
-    done = await send(redis, "m1", checkpoint, {}, generation="g1", within_s=within_s, job="delays")
+    done = await send(redis, "m1", checkpoint, {}, name="n", generation="g1", within_s=within_s, job="delays")
     return done.digest
 
 
@@ -290,7 +290,9 @@ async def test_chunks_when_repeated_and_held_up_then_the_state_is_the_same(
         rule(SHIP, "duplicate", "size(payload) > 2", where={"job": "delays"}),
         rule(SHIP, "delay", CHANGELOG, parameters={"ms": 50}),
     )
-    arriving = asyncio.create_task(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))
+    arriving = asyncio.create_task(
+        receive(redis, "m1", tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
+    )
     assert await sent(redis, checkpoint) == await asyncio.wait_for(arriving, WITHIN_S)
     assert inventory(tmp_path / "in") == inventory(checkpoint)
 
@@ -300,7 +302,9 @@ async def test_chunks_when_one_is_lost_then_the_target_refuses_the_state(
 ) -> None:
     faults.load(rule(SHIP, "drop", CHANGELOG))
     sending = asyncio.create_task(refused(sent(redis, checkpoint, within_s=GIVE_UP_S)))
-    error = await refused(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))
+    error = await refused(
+        receive(redis, "m1", tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
+    )
     assert error.detail.code is ErrorCode.FAILED
     assert (await sending).detail.code is ErrorCode.DEADLINE
 
@@ -309,7 +313,9 @@ async def test_chunks_when_one_is_damaged_then_the_state_does_not_arrive_and_the
     redis: Redis, checkpoint: Path, tmp_path: Path, faults: Carried
 ) -> None:
     faults.load(rule(SHIP, "corrupt", CHANGELOG))
-    arriving = asyncio.create_task(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))
+    arriving = asyncio.create_task(
+        receive(redis, "m1", tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
+    )
     error = await refused(sent(redis, checkpoint, within_s=SOON_S))
     assert error.detail.code is ErrorCode.DEADLINE
     assert not arriving.done()

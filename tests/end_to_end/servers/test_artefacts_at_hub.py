@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 
 import nats.errors
 import pytest
@@ -12,10 +13,15 @@ from running.mesh import Mesh
 from running.waiting import eventually
 from towpath.artefacts.archive import digest_of
 from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
-from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import HUB_SCOPE
 
-HUB = api_prefix("hub")
+
+@pytest.fixture(autouse=True)
+async def gate(mesh: Mesh) -> AsyncIterator[None]:
+    """Open the hub's gate for artefacts, as the coordinator does."""
+    async with mesh.gate(HUB_SCOPE):
+        yield
 
 
 async def chunks_kept(client: Client) -> int:
@@ -33,7 +39,7 @@ async def test_artefact_when_a_site_asks_for_it_then_it_arrives_whole_in_chunks(
         before = await chunks_kept(coordinator)
         digest = await artefacts.put(content)
         assert digest == digest_of(content)
-        assert await fetch(agent, HUB, digest) == content
+        assert await fetch(agent, digest) == content
         assert await chunks_kept(coordinator) == before + 3
         assert await artefacts.put(content) == digest
         assert await chunks_kept(coordinator) == before + 3
@@ -48,11 +54,11 @@ async def test_artefact_when_no_one_needs_it_then_it_is_deleted_once_it_is_old_e
 
         assert unneeded in await artefacts.discard({needed}, unused_s=0)
 
-        assert await fetch(agent, HUB, needed) == b"needed"
+        assert await fetch(agent, needed) == b"needed"
         with pytest.raises(TowpathError, match="no longer has this artefact"):
-            await fetch(agent, HUB, unneeded)
+            await fetch(agent, unneeded)
         assert await artefacts.put(b"unneeded") == unneeded
-        assert await fetch(agent, HUB, unneeded) == b"unneeded"
+        assert await fetch(agent, unneeded) == b"unneeded"
 
 
 async def test_chunks_when_their_writer_was_killed_before_the_end_then_they_are_deleted(mesh: Mesh) -> None:
@@ -80,16 +86,16 @@ async def test_artefact_when_the_hub_is_away_then_that_is_said_and_when_it_is_ba
         artefacts = HubArtefacts(coordinator)
         await artefacts.ensure()
         digest = await artefacts.put(b"kept on disk")
-    async with own_servers.agent("jfk") as agent:
+    async with own_servers.gate(HUB_SCOPE), own_servers.agent("jfk") as agent:
         await own_servers.kill("hub")
         with pytest.raises(TowpathError) as refused:
-            await fetch(agent, HUB, digest, within_s=10)
+            await fetch(agent, digest, within_s=10)
         assert refused.value.detail.code is ErrorCode.UNREACHABLE
         await own_servers.start("hub")
 
         async def arrives() -> bool:
             try:
-                return await fetch(agent, HUB, digest) == b"kept on disk"
+                return await fetch(agent, digest) == b"kept on disk"
             except TowpathError:
                 return False
 

@@ -50,8 +50,10 @@ def checkpoint(tmp_path: Path) -> Path:
 
 async def move(redis: Redis, checkpoint: Path, staging: Path, base: Path) -> tuple[int, str, str]:
     """Send and receive at once. Return bytes moved, digest sent and digest received."""
-    receiving = asyncio.create_task(receive(redis, OPERATION, staging, base, consumer="cloud"))
-    sent = await send(redis, OPERATION, checkpoint, inventory(base), generation="g1", within_s=WITHIN_S)
+    receiving = asyncio.create_task(receive(redis, OPERATION, staging, base, name="n", consumer="cloud"))
+    sent = await send(
+        redis, OPERATION, checkpoint, inventory(base), name="n", generation="g1", within_s=WITHIN_S
+    )
     return sent.state_bytes, sent.digest, await receiving
 
 
@@ -65,7 +67,7 @@ async def test_transfer_when_target_has_nothing_then_all_files_arrive_and_store_
         "metadata", "commits/3", "state/0/0/3.changelog", "state/0/0/SSTs/1.sst", "state/0/0/2.zip",
     }  # fmt: skip
     assert moved == sum((checkpoint / path).stat().st_size for path in inventory(checkpoint))
-    assert await redis.xlen(transfer_key(OPERATION)) == 0
+    assert await redis.xlen(transfer_key(OPERATION, "n")) == 0
 
 
 async def test_transfer_when_target_has_an_older_copy_then_only_the_difference_moves(
@@ -85,11 +87,11 @@ async def test_transfer_when_no_one_takes_chunks_then_store_stays_small_and_sour
     redis: Redis, checkpoint: Path
 ) -> None:
     with pytest.raises(TowpathError) as failure:
-        await send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=0.5)
+        await send(redis, OPERATION, checkpoint, {}, name="n", generation="g1", within_s=0.5)
     assert failure.value.detail.code is ErrorCode.FAILED, (
         "a migration that waits on would keep the job paused"
     )
-    assert await redis.xlen(transfer_key(OPERATION)) <= WINDOW
+    assert await redis.xlen(transfer_key(OPERATION, "n")) <= WINDOW
 
 
 async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over_too(
@@ -101,16 +103,20 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
         """Watch as an agent does, which goes on after a complete transfer."""
         while True:
             arrived.append(
-                await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+                await receive(
+                    redis, OPERATION, tmp_path / "in", tmp_path / "none", name="n", consumer="cloud"
+                )
             )
 
     watching = asyncio.create_task(watch())
-    first = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
+    first = asyncio.create_task(
+        send(redis, OPERATION, checkpoint, {}, name="n", generation="g1", within_s=WITHIN_S)
+    )
     await eventually((tmp_path / "in").exists)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     (checkpoint / "metadata").write_bytes(b"the source went on before it was asked again")
-    sent = await send(redis, OPERATION, checkpoint, {}, generation="g2", within_s=WITHIN_S)
+    sent = await send(redis, OPERATION, checkpoint, {}, name="n", generation="g2", within_s=WITHIN_S)
     await eventually(lambda: sent.digest in arrived)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
@@ -122,23 +128,25 @@ async def test_transfer_when_source_starts_over_then_its_entries_are_numbered_on
 ) -> None:
     # The clock stands or goes back: no other entry may get an earlier attempt's number.
     ahead = f"{int(time.time() * 1000) + 3_600_000}-0"
-    await redis.xadd(transfer_key(OPERATION), {"kind": "chunk", "generation": "g0"}, id=ahead)
-    moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
+    await redis.xadd(transfer_key(OPERATION, "n"), {"kind": "chunk", "generation": "g0"}, id=ahead)
+    moving = asyncio.create_task(
+        send(redis, OPERATION, checkpoint, {}, name="n", generation="g1", within_s=WITHIN_S)
+    )
 
     async def newest() -> bytes | None:
         """Return the number of the newest entry, if it is not the earlier attempt's."""
-        [(number, entry)] = await redis.xrevrange(transfer_key(OPERATION), count=1)
+        [(number, entry)] = await redis.xrevrange(transfer_key(OPERATION, "n"), count=1)
         return None if entry[b"generation"] == b"g0" else number
 
     assert await eventually(newest) > ahead.encode()
-    arrived = await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+    arrived = await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
     assert arrived == (await moving).digest
 
 
 async def test_transfer_when_source_starts_over_then_target_forgets_what_it_had_taken_and_is_gone(
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
-    key = transfer_key(OPERATION)
+    key = transfer_key(OPERATION, "n")
     await redis.xgroup_create(key, "target", id="0", mkstream=True)
     for _ in range(3 * WINDOW):
         await redis.xadd(key, {"kind": "chunk", "generation": "g0"})
@@ -155,14 +163,18 @@ async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_a
 ) -> None:
     # Long enough that the target dies in the middle, not when all has arrived.
     (checkpoint / "state/0/0/SSTs/2.sst").write_bytes(os.urandom(60 * CHUNK_BYTES))
-    sending = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
+    sending = asyncio.create_task(
+        send(redis, OPERATION, checkpoint, {}, name="n", generation="g1", within_s=WITHIN_S)
+    )
     staging = tmp_path / "in"
-    receiving = asyncio.create_task(receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud"))
+    receiving = asyncio.create_task(
+        receive(redis, OPERATION, staging, tmp_path / "none", name="n", consumer="cloud")
+    )
     await eventually(staging.exists)
     receiving.cancel()
     (ended,) = await asyncio.gather(receiving, return_exceptions=True)
     assert isinstance(ended, asyncio.CancelledError)
-    arrived = await receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud")
+    arrived = await receive(redis, OPERATION, staging, tmp_path / "none", name="n", consumer="cloud")
     assert arrived == (await sending).digest
     assert inventory(staging) == inventory(checkpoint)
 

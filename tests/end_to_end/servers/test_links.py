@@ -14,7 +14,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeoutError
-from nats.js.api import ExternalStream, StreamConfig, StreamSource
+from nats.js.api import StreamConfig
 from typer.testing import CliRunner
 
 from running.links import mesh_with_links
@@ -22,7 +22,6 @@ from running.mesh import Mesh, answers_request, last_is
 from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.__main__ import app
-from towpath.contracts import data_plane
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput
@@ -37,6 +36,7 @@ from towpath.contracts.links import (
 )
 from towpath.contracts.message import Command
 from towpath.contracts.site import Retention
+from towpath.streams.mirrors import fed_by
 from towpath.streams.streams import SiteStreams
 
 QUESTION = "towpath.v1.command.{site}.start-job"
@@ -117,15 +117,13 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
     async with (
         commanding(mesh) as bus,
         mesh.agent("lga") as owner,
+        mesh.gate("lga"),
         mesh.engine("lga") as origin,
         mesh.agent("jfk") as reader,
     ):
         await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.source.1"])
         await origin.jetstream().publish("sink.lga.source.1", b"1")
-        external = ExternalStream(api=data_plane.api_prefix("lga"))
-        mirror = StreamConfig(
-            name="MIRROR_lga_OUT_source", mirror=StreamSource(name="OUT_source", external=external)
-        )
+        mirror = StreamConfig(name="MIRROR_lga_OUT_source", mirror=fed_by("lga", "OUT_source", "jfk"))
         await reader.jetstream().add_stream(mirror)
         await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 1))
 
@@ -141,7 +139,12 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
 
 
 async def test_mirror_when_its_first_question_was_lost_with_the_link_then_is_made_again(mesh: Mesh) -> None:
-    async with commanding(mesh) as bus, mesh.agent("lga") as owner, mesh.agent("jfk") as reader:
+    async with (
+        commanding(mesh) as bus,
+        mesh.agent("lga") as owner,
+        mesh.gate("lga"),
+        mesh.agent("jfk") as reader,
+    ):
         origin, mirroring = (
             SiteStreams(owner, "lga", Retention()),
             SiteStreams(reader, "jfk", Retention()),
@@ -218,7 +221,7 @@ async def test_command_is_refused_with_the_sites_when_there_is_no_such_link(mesh
 
 async def test_site_cannot_command_links_when_it_tries(mesh: Mesh) -> None:
     command = ShapeLink(site="lga", conditions=LinkConditions(cut=True)).to_subject()
-    event = "towpath.v1.event.job.clean.changed"
+    event = "towpath.v1.event.site.jfk.not-kept"
     async with mesh.agent("jfk") as agent, mesh.operator() as operator:
         assert await passed(agent, operator, [command, event]) == {event}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -16,11 +16,9 @@ from nats.aio.msg import Msg
 from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
-    ExternalStream,
     RePublish,
     StorageType,
     StreamConfig,
-    StreamSource,
 )
 
 from running.mesh import REFUSED_S, Mesh, answers_request, last_is, linked, received
@@ -29,7 +27,9 @@ from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
 from towpath.contracts import data_plane
 from towpath.contracts.site import Retention
-from towpath.streams.pages import last_serial
+from towpath.streams.mirrors import fed_by
+from towpath.streams.pages import last_serial, page
+from towpath.streams.stream_view import stream_view
 from towpath.streams.streams import SiteStreams
 
 
@@ -56,13 +56,13 @@ async def test_hub_keeps_events_when_sites_publish_them(mesh: Mesh) -> None:
             return len(info.state.subjects or {}) == 2
 
         async def publish_until_stored() -> bool:
-            await jfk.publish("towpath.v1.event.job.clean.changed", b"from jfk")
-            await lga.publish("towpath.v1.event.job.merge.changed", b"from lga")
+            await jfk.publish("towpath.v1.event.site.jfk.not-kept", b"from jfk")
+            await lga.publish("towpath.v1.event.site.lga.not-kept", b"from lga")
             return await stored()
 
         await eventually(publish_until_stored)
         assert (
-            await jetstream.get_last_msg("EVENTS", "towpath.v1.event.job.merge.changed")
+            await jetstream.get_last_msg("EVENTS", "towpath.v1.event.site.lga.not-kept")
         ).data == b"from lga"
         async with mesh.operator() as operator:
             events = await operator.jetstream().subscribe(
@@ -119,7 +119,12 @@ async def mirrored(
 ) -> AsyncIterator[tuple[Callable[[bytes], Awaitable[None]], Client, str]]:
     """Mirror an output of lga at jfk. Yield a function to publish with, a client of jfk, and the mirror."""
     subject, stream, mirror = f"sink.lga.{job}.1", f"OUT_{job}", f"MIRROR_lga_OUT_{job}"
-    async with mesh.agent("lga") as owner, mesh.engine("lga") as origin, mesh.agent("jfk") as reader:
+    async with (
+        mesh.agent("lga") as owner,
+        mesh.gate("lga"),
+        mesh.engine("lga") as origin,
+        mesh.agent("jfk") as reader,
+    ):
 
         async def publish(body: bytes) -> None:
             await eventually(lambda: _stored(origin, subject, body))
@@ -128,10 +133,7 @@ async def mirrored(
         for number in range(events):
             await publish(str(number).encode())
         await owner.jetstream().purge_stream(stream, seq=kept_from)
-        external = ExternalStream(api=data_plane.api_prefix("lga"))
-        await reader.jetstream().add_stream(
-            StreamConfig(name=mirror, mirror=StreamSource(name=stream, external=external))
-        )
+        await reader.jetstream().add_stream(StreamConfig(name=mirror, mirror=fed_by("lga", stream, "jfk")))
         await eventually(lambda: last_is(reader, mirror, events))
         yield publish, reader, mirror
 
@@ -173,32 +175,26 @@ async def _published(client: Client, subject: str) -> bool:
 @pytest.mark.parametrize("who", ["agent", "engine"])
 async def test_stream_is_looked_up_when_it_lies_at_another_site(mesh: Mesh, who: str) -> None:
     await linked(mesh)
-    async with mesh.agent("lga") as owner, getattr(mesh, who)("jfk") as asker:
+    async with mesh.agent("lga") as owner, mesh.gate("lga"), getattr(mesh, who)("jfk") as asker:
         await owner.jetstream().add_stream(name="OUT_looked_up", subjects=["looked.up"])
 
         async def found() -> bool:
-            try:
-                reply = await asker.request("$JS.lga.API.STREAM.INFO.OUT_looked_up", b"", timeout=2)
-            except nats.errors.TimeoutError:
-                return False
-            return json.loads(reply.data).get("config", {}).get("name") == "OUT_looked_up"
+            with contextlib.suppress(TimeoutError):
+                return await stream_view(asker, "lga", "OUT_looked_up", timeout_s=2) is not None
+            return False
 
         await eventually(found)
 
 
 async def test_engine_reads_back_its_results_when_they_lie_at_another_site(mesh: Mesh) -> None:
     await linked(mesh)
-    async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
+    async with mesh.agent("lga") as owner, mesh.gate("lga"), mesh.engine("jfk") as engine:
         await owner.jetstream().add_stream(
             name="OUT_back", subjects=["sink.lga.back.1"], allow_direct=True, storage=StorageType.MEMORY
         )
         await eventually(lambda: _published(engine, "sink.lga.back.1"))
-        replies = await engine.subscribe(inbox := engine.new_inbox())
-        await engine.publish("$JS.lga.API.DIRECT.GET.OUT_back", b'{"seq": 1, "batch": 10}', reply=inbox)
-        assert (await replies.next_msg(timeout=WITHIN_S)).data == b"result"
-        end = await replies.next_msg(timeout=WITHIN_S)
-        assert end.headers is not None
-        assert end.headers["Status"] == "204"
+        [stored] = await page(engine, "lga", "OUT_back", 1, 10)
+        assert stored.body == b"result"
 
 
 @pytest.mark.parametrize("who", ["agent", "engine"])

@@ -77,7 +77,7 @@ class Sites:
 
 @pytest.fixture
 async def sites(own_servers: Mesh) -> AsyncIterator[Sites]:
-    async with own_servers.agent("jfk") as jfk, own_servers.agent("lga") as lga:
+    async with own_servers.agent("jfk") as jfk, own_servers.agent("lga") as lga, own_servers.gate("jfk"):
         both = Sites(own_servers, jfk, lga)
         await both.jfk.ensure_in()
         await both.lga.ensure_in()

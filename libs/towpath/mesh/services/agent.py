@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from towpath.contracts.data_plane import BROADCAST_SUBJECTS, METRICS_SUBJECT, MQTT_DELIVERY
+from towpath.contracts.data_plane import BROADCAST_SUBJECTS, METRICS_SUBJECT, MQTT_DELIVERY, gate_prefix
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
+from towpath.contracts.reading import MayRead
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.permissions import Rights, own_jetstream, results_of, uplinks_from
+from towpath.mesh.permissions import Rights, events_of, own_jetstream, results_of, uplinks_from
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -29,10 +30,11 @@ AGENT = register(
         one_per_site=True,
         rights=lambda site: Rights(
             publish=[
-                f"{ROOT}.event.>",
+                *events_of(site),
                 f"{ROOT}.heartbeat.{site}",
                 Metric.wildcard(site=site),
                 Echo.wildcard(),
+                MayRead.wildcard(),
                 f"{ROOT}.engine.{site}.>",
                 *results_of(site),
                 f"{MQTT_DELIVERY}>",
@@ -42,7 +44,7 @@ AGENT = register(
                 *uplinks_from(site),
                 *SERVER_QUESTIONS,
             ],
-            subscribe=[f"{ROOT}.command.{site}.>"],
+            subscribe=[f"{ROOT}.command.{site}.>", f"{gate_prefix(site, '*')}.>"],
             answers=True,
         ),
         after=("coordinator", "links"),

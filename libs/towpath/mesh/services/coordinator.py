@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
-from towpath.contracts.message import ROOT
+from towpath.contracts.data_plane import gate_prefix
+from towpath.contracts.message import HUB_SCOPE, ROOT
+from towpath.mesh.names import SERVER_NOTICES
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
 from towpath.mesh.service_table import SERVERS, Service, register
 
@@ -28,6 +30,8 @@ COORDINATOR = register(
                 f"{ROOT}.command.injector.>",
                 f"{ROOT}.heartbeat.*",
                 f"{ROOT}.event.>",
+                f"{gate_prefix(HUB_SCOPE, '*')}.>",
+                *SERVER_NOTICES,
             ],
             answers=True,
         ),

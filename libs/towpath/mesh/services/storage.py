@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.contracts.storage import SITE_VALUE_COMMANDS
-from towpath.mesh.permissions import LOOK_UP, READ, Rights, own_calls, site_calls
+from towpath.mesh.permissions import READ, Rights, own_calls, reading_elsewhere, site_calls
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -21,7 +21,7 @@ STORAGE = register(
         one_per_site=True,
         started_by_agent=True,
         rights=lambda site: Rights(
-            publish=[*own_calls(READ), *site_calls(site, READ), *site_calls("*", LOOK_UP)],
+            publish=[*own_calls(READ), *site_calls(site, READ), *reading_elsewhere(site)],
             subscribe=[kind.wildcard(site=site) for kind in SITE_VALUE_COMMANDS],
             answers=True,
         ),

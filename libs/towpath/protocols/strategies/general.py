@@ -52,6 +52,7 @@ def pause_transfer(record: OperationRecord) -> PauseTransfer:
         operation=record.id,
         job=record.job,
         have=launch_retrieve.fact_in(record).have,
+        transfer=launch_retrieve.fact_in(record).transfer,
         transfer_state=strategy_of(record).carries_state,
     )
 

@@ -83,6 +83,7 @@ def ship_checkpoint(record: OperationRecord) -> ShipCheckpoint:
         operation=record.id,
         job=record.job,
         have=launch_retrieve.fact_in(record).have,
+        transfer=launch_retrieve.fact_in(record).transfer,
     )
 
 
