@@ -65,8 +65,9 @@ def test_route_when_it_is_a_command_then_path_query_and_body_make_all_its_fields
 
 
 @EACH_ROUTE
-def test_route_when_public_then_only_it_needs_no_token(route: Route) -> None:
-    assert (operation_of(route).get("security") == []) == route.public
+def test_route_when_not_public_then_names_the_role_that_a_token_needs(route: Route) -> None:
+    needed = [] if route.role is None else [{"token": [route.role.value]}]
+    assert operation_of(route)["security"] == needed
     assert (401 in route.errors) != route.public
 
 

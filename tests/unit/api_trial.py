@@ -17,7 +17,7 @@ from towpath.api.app import application
 from towpath.api.settings import ApiSettings
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import Command, Event, Model
 from towpath.mesh.home import Home
 
 TOKEN = "t0ken"
@@ -32,6 +32,7 @@ class StandIn:
     asked: list[Command[Any]] = field(default_factory=list)
     connection: Any = field(default_factory=lambda: SimpleNamespace(is_connected=True))
     failure: TowpathError | None = None
+    published: list[Event] = field(default_factory=list)
 
     async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float) -> Model:
         self.asked.append(type(command).from_bytes(command.to_bytes()))
@@ -40,6 +41,9 @@ class StandIn:
         if type(command) not in self.answers:
             raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
         return self.answers[type(command)](command)
+
+    async def publish(self, event: Event) -> None:
+        self.published.append(event)
 
     def newest(self) -> Any:
         return self.asked[-1]

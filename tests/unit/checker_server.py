@@ -46,6 +46,7 @@ class Server:
     """The client of it as well: what is published is stored, and answered, at once."""
 
     is_closed = False
+    options = {"user": "jfk.engine"}
     is_connected = True
     stats = {"reconnects": 0}
 

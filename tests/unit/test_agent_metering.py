@@ -85,6 +85,8 @@ def test_streams_when_looked_at_twice_then_have_a_rate_and_only_those_the_site_k
 class Server:
     """Answers two streams of a list at a time."""
 
+    options = {"user": "jfk.agent"}
+
     def __init__(self, count: int) -> None:
         self.names = [f"OUT_{n}" for n in range(count)]
 

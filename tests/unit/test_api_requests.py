@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from api_trial import Trial, running_api
 
+from towpath.api import failed_logins
 from towpath.contracts.commands import (
     AbortMigration,
     DeployJob,
@@ -234,8 +235,9 @@ async def test_body_when_it_says_its_alphabet_then_is_read_all_the_same(trial: T
 
 @pytest.mark.parametrize("token", [None, "Bearer", "Bearer wrong", "Basic t0ken", "t0ken", "Bearer t0ken2"])
 async def test_request_when_it_lacks_the_token_then_is_refused_wherever_it_goes(
-    trial: Trial, token: str | None
+    trial: Trial, token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(failed_logins, "FIRST_DELAY_S", 0.0)
     headers = {} if token is None else {"Authorization": token}
     for method, path in [("GET", "/jobs"), ("DELETE", "/jobs/x"), ("GET", "/events"), ("GET", "/nowhere")]:
         async with trial.client.request(method, path, headers=headers) as response:

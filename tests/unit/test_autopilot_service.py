@@ -208,10 +208,11 @@ async def test_autopilot_when_it_must_ask_then_moves_after_people_approve() -> N
         await trial.tunnel()
         proposed = await trial.until(DecisionState.PROPOSED)
         assert trial.mesh.migrations == []
-        await trial.commands.approve(ApproveDecision(decision=proposed.decision))
-        await trial.until(DecisionState.DONE)
+        await trial.commands.approve(ApproveDecision(decision=proposed.decision, asked_by="ada"))
+        done = await trial.until(DecisionState.DONE)
 
     assert trial.mesh.site == "jfk"
+    assert [done.asked_by, *(move.asked_by for move in trial.mesh.migrations)] == ["ada", "ada"]
 
 
 async def test_autopilot_when_people_refuse_then_does_not_propose_it_again() -> None:

@@ -24,6 +24,8 @@ MIRROR = "MIRROR_jfk_OUT_a"
 class Server:
     """The site's server. `origin` is the first serial number that the stream's own site keeps."""
 
+    options = {"user": "cloud.agent"}
+
     def __init__(self, begins: int | None = None, origin: int | None = 1) -> None:
         self.streams: dict[str, StreamConfig] = {}
         self.origin = origin

@@ -24,6 +24,7 @@ class Connection:
     """A connection whose server dies after some messages, and is back before anyone misses it."""
 
     is_closed = False
+    options = {"user": "jfk.engine"}
     is_connected = True
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from towpath.contracts.message import ROOT, Command, Event, Identifier, JobName, Model, SiteName
+from towpath.contracts.message import ROOT, AskedBy, Command, Event, Identifier, JobName, Model, SiteName
 from towpath.contracts.metrics import Pattern
 
 _AUTOPILOT = f"{ROOT}.command.autopilot"
@@ -163,6 +163,8 @@ class Decision(Model):
     """Job-seconds of broken goals that it saves, energy and bytes included at their price."""
     cost_s: float
     """Job-seconds that its moves are expected to take."""
+    asked_by: AskedBy | None = None
+    """Who approved or refused it. None: the autopilot decided alone."""
     error: str | None = None
     outcome: DecisionOutcome | None = None
 

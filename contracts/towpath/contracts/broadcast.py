@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from towpath.contracts.message import ROOT, Command, Event, Identifier, Model, SiteName, Topic
+from towpath.contracts.message import ROOT, AskedBy, Command, Event, Identifier, Model, SiteName, Topic
 
 _COORDINATOR = f"{ROOT}.command.coordinator"
 
@@ -85,6 +85,8 @@ class BroadcastView(Model):
     payload_bytes: int
     sent_at: datetime
     expires_at: datetime
+    asked_by: AskedBy | None = None
+    """Who sent it."""
     sites: list[SiteBroadcast]
 
     def count(self, state: BroadcastState) -> int:

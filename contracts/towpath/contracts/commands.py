@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
-from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
+from towpath.contracts.message import ROOT, AskedBy, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import SiteStatus
 
 _COORDINATOR = f"{ROOT}.command.coordinator"
@@ -332,6 +332,8 @@ class OperationView(Model):
     begun_at: datetime
     ended_at: datetime | None = None
     note: str = ""
+    asked_by: AskedBy | None = None
+    """Who asked for it."""
     forecast: MigrationForecast | None = None
     """Forecast of a migration, made when it was accepted."""
     figures: MigrationFigures | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from towpath.contracts.commands import MigrationFigures, OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedInput, ResolvedOutput
-from towpath.contracts.message import ROOT, Event, Identifier, JobName, SiteName
+from towpath.contracts.message import ROOT, AskedBy, Event, Identifier, JobName, SiteName
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import SiteState, StorageState
 
@@ -32,6 +32,8 @@ class CommandRefused(Event):
     """The command's `id`, or `unreadable`."""
     request: str
     """The request: the last part of the command's subject."""
+    asked_by: AskedBy | None = None
+    """As the command says."""
     error: ErrorDetail
 
 
@@ -50,10 +52,13 @@ class OperationBegun(Event):
         "strategy": "general",
         "inputs": EXAMPLE_ASSIGNMENT["inputs"],
         "output": EXAMPLE_ASSIGNMENT["output"],
+        "asked_by": "ada",
     }
 
     operation: Identifier
     command: Identifier
+    asked_by: AskedBy | None = None
+    """As the command says."""
     kind: OperationKind
     job: JobName
     source: SiteName | None = None
@@ -97,9 +102,12 @@ class OperationEnded(Event):
         "job": "hourly-jfk",
         "state": "completed",
         "figures": {"total_s": 2.5, "downtime_s": 0.9, "state_bytes": 123456},
+        "asked_by": "ada",
     }
 
     operation: Identifier
+    asked_by: AskedBy | None = None
+    """As the command that began it says."""
     kind: OperationKind
     job: JobName
     state: OperationState
@@ -218,8 +226,8 @@ class RegistryBehind(Event):
 class SecurityRefused(Event):
     """Someone tried what they have no right to, and was refused.
 
-    For example, a message came under a subject that is not its own. A flood of such attempts makes one event
-    for the first, and one for many later ones.
+    For example, a message came under a subject that is not its own, or a request had a token that is not
+    valid. A flood of such attempts makes one event for the first, and one for many later ones.
     """
 
     subject = f"{_EVENT}.security.refused"

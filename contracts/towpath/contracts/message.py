@@ -33,6 +33,9 @@ JobName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=MAX_TOPIC)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
+AskedBy = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9@._-]{0,99}$")]
+"""Who asked for a change: the name of a token, `login@machine` at the command line, or a service."""
+
 HUB_SCOPE = "hub"
 """Scope of the services and servers beside the hub; every other scope is a site."""
 
@@ -149,6 +152,13 @@ class Command(Message, Generic[Answer]):
     """An operation sends it, on behalf of another command."""
     id: Identifier = Field(default_factory=new_identifier)
     """Identifies the request, so that a repeated delivery is recognised."""
+    asked_by: AskedBy | None = None
+    """Who asked for the change. The REST interface sets it to the name of the token; of all others it is what
+    they say of themselves. Null: no one said so, or nothing is changed."""
+
+    def to_bytes(self) -> bytes:
+        """The body as it is sent: JSON, UTF-8. Null is left out, so receivers of earlier versions read it."""
+        return self.model_dump_json(exclude={"asked_by"} if self.asked_by is None else None).encode()
 
 
 class Event(Message):

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.job import EXAMPLE_SPEC, JobSpec
-from towpath.contracts.message import Identifier, JobName, Model, SiteName
+from towpath.contracts.message import AskedBy, Identifier, JobName, Model, SiteName
 
 _AT = "2026-01-01T00:00:00Z"
 
@@ -207,6 +207,8 @@ class ApplyView(Model):
     ended_at: datetime | None = None
     changes: list[ChangeView]
     note: str = ""
+    asked_by: AskedBy | None = None
+    """Who asked for it."""
 
 
 class PipelineVersion(Model):
@@ -214,6 +216,8 @@ class PipelineVersion(Model):
 
     version: int
     at: datetime
+    asked_by: AskedBy | None = None
+    """Who applied it."""
     spec: PipelineSpec
     artefacts: dict[JobName, str] = {}
     """Job → digest of the user code that lay at its path then. It is kept as long as the version."""

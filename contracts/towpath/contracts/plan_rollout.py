@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from towpath.contracts.message import Identifier, Model
+from towpath.contracts.message import AskedBy, Identifier, Model
 from towpath.contracts.plan import (
     ApplicationName,
     DeployableOperation,
@@ -71,6 +71,8 @@ class PlanVersion(Model):
     """The earlier version that a rollback repeats. None: it goes back to nothing."""
     command: Identifier
     """The command that made it."""
+    asked_by: AskedBy | None = None
+    """Who asked for it. None: the plan went back by itself."""
     at: datetime
     operations: list[DeployableOperation]
     rollout: Rollout
@@ -125,6 +127,8 @@ class PlanHistoryEntry(Model):
     kind: VersionKind
     again: int | None = None
     at: datetime
+    asked_by: AskedBy | None = None
+    """Who asked for it. None: the plan went back by itself."""
     state: RolloutState
     operations: list[OperationId]
     devices: int

@@ -12,6 +12,7 @@ from towpath.contracts.commands import OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.message import Command, Model
 from towpath.contracts.metrics import MAX_POINTS, Aggregation
+from towpath.contracts.role import PUBLIC, VIEW, Role
 from towpath.contracts.storage import Wanted
 
 JSON = "application/json"
@@ -50,6 +51,7 @@ STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNKNOWN_DECISION: 422,
     ErrorCode.UNKNOWN_WINDOW: 422,
     ErrorCode.UNAUTHORISED: 401,
+    ErrorCode.FORBIDDEN: 403,
     ErrorCode.SCHEMA_MISMATCH: 422,
     ErrorCode.NAME_IN_USE: 409,
     ErrorCode.ALREADY_THERE: 409,
@@ -66,19 +68,21 @@ STATUS: dict[ErrorCode, int] = {
 
 MEANINGS: dict[int, str] = {
     400: "The body, or a header, is not readable.",
-    401: "No token, or not the mesh's.",
+    401: "No token, or none that is valid now.",
+    403: "The token's role does not allow it: `allowed` says which roles do.",
     404: "What the path names does not exist.",
     406: "The client accepts none of the media types there are.",
     409: "Refused for what runs now, or carried out and undone again; `code` says which.",
     413: f"The body has more than {MAX_BODY_BYTES} bytes.",
     415: "The body is of another media type than the ones listed.",
     422: "Readable, but not valid: `field`, `value` and `allowed` say what and why.",
+    429: "Too many requests with wrong tokens at once.",
     500: "It was tried and did not work.",
     503: "A site or a service does not answer at the moment.",
     504: "No answer came in time.",
 }
 
-ANY_ERRORS = frozenset({401, 406, 422, 500, 503, 504})
+ANY_ERRORS = frozenset({401, 406, 422, 429, 500, 503, 504})
 """Statuses of the problems of every route that asks the mesh something."""
 
 CHANGE_ERRORS = ANY_ERRORS | {400, 409}
@@ -219,6 +223,8 @@ class Route:
 
     method: str
     path: str
+    role: Role | None
+    """The least role that a token must have; null: answered without a token."""
     name: str
     """Of the operation, in the OpenAPI document."""
     command: type[Command[Any]] | None = None
@@ -249,12 +255,15 @@ class Route:
     """Command that the request becomes with `?dry_run=true`; it is then answered at once."""
     media_type: str = JSON
     """Of the answer when all went well, unless it streams."""
-    public: bool = False
-    """Answered without a token."""
     streams: bool = False
     """Answered with server-sent events."""
     keyed: bool = False
     """It takes an `Idempotency-Key`, as those that change something and can be followed do."""
+
+    @property
+    def public(self) -> bool:
+        """True if it is answered without a token."""
+        return self.role is None
 
     @property
     def changing(self) -> bool:
@@ -269,9 +278,10 @@ class Route:
     @property
     def errors(self) -> frozenset[int]:
         """Statuses of the problems that may come back."""
+        found = frozenset({403}) if self.role not in (PUBLIC, VIEW) else frozenset()
         if self.problems is not None:
-            return self.problems
-        found = ANY_ERRORS if self.method == "GET" else CHANGE_ERRORS
+            return self.problems | found
+        found |= ANY_ERRORS if self.method == "GET" else CHANGE_ERRORS
         found |= BODY_ERRORS if self.body else frozenset()
         return found | ({404} if self.addressed else frozenset())
 

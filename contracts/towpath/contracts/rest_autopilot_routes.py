@@ -11,6 +11,7 @@ from towpath.contracts.autopilot import (
 )
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.rest import Body, Route, fields_of
+from towpath.contracts.role import OPERATE, VIEW
 
 _DECISION = {"id": "decision"}
 
@@ -18,6 +19,7 @@ AUTOPILOT = (
     Route(
         "GET",
         "/autopilot",
+        VIEW,
         "showAutopilot",
         ShowAutopilot,
         query=fields_of(ShowAutopilot, "AutopilotQuery", "limit"),
@@ -25,6 +27,7 @@ AUTOPILOT = (
     Route(
         "POST",
         "/autopilot/windows",
+        OPERATE,
         "announceWindow",
         AnnounceWindow,
         body=Body(
@@ -37,6 +40,7 @@ AUTOPILOT = (
     Route(
         "DELETE",
         "/autopilot/windows/{id}",
+        OPERATE,
         "withdrawWindow",
         WithdrawWindow,
         path_fields={"id": "window"},
@@ -45,6 +49,7 @@ AUTOPILOT = (
     Route(
         "POST",
         "/autopilot/decisions/{id}/approve",
+        OPERATE,
         "approveDecision",
         ApproveDecision,
         path_fields=_DECISION,
@@ -53,6 +58,7 @@ AUTOPILOT = (
     Route(
         "POST",
         "/autopilot/decisions/{id}/refuse",
+        OPERATE,
         "refuseDecision",
         RefuseDecision,
         path_fields=_DECISION,

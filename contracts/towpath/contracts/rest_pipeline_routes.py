@@ -21,6 +21,7 @@ from towpath.contracts.rest import (
     Route,
     fields_of,
 )
+from towpath.contracts.role import OPERATE, VIEW
 
 _PIPELINE = {"name": "pipeline"}
 
@@ -34,6 +35,7 @@ PIPELINES = (
     Route(
         "PUT",
         "/pipelines/{name}",
+        OPERATE,
         "applyPipeline",
         ApplyPipeline,
         path_fields=_PIPELINE,
@@ -42,10 +44,11 @@ PIPELINES = (
         follow="/pipelines/{pipeline}",
         created="/pipelines/{pipeline}",
     ),
-    Route("GET", "/pipelines", "listPipelines", ListPipelines),
+    Route("GET", "/pipelines", VIEW, "listPipelines", ListPipelines),
     Route(
         "GET",
         "/pipelines/{name}",
+        VIEW,
         "showPipeline",
         ShowPipeline,
         path_fields=_PIPELINE,
@@ -54,6 +57,7 @@ PIPELINES = (
     Route(
         "DELETE",
         "/pipelines/{name}",
+        OPERATE,
         "deletePipeline",
         DeletePipeline,
         path_fields=_PIPELINE,
@@ -64,6 +68,7 @@ PIPELINES = (
     Route(
         "POST",
         "/pipelines/{name}/plan",
+        OPERATE,
         "planPipeline",
         PlanPipeline,
         path_fields=_PIPELINE,
@@ -73,6 +78,7 @@ PIPELINES = (
     Route(
         "GET",
         "/pipelines/{name}/versions",
+        VIEW,
         "showPipelineHistory",
         ShowPipelineHistory,
         path_fields=_PIPELINE,
@@ -82,6 +88,7 @@ PIPELINES = (
     Route(
         "POST",
         "/pipelines/{name}/rollback",
+        OPERATE,
         "rollbackPipeline",
         RollbackPipeline,
         path_fields=_PIPELINE,
@@ -95,6 +102,7 @@ PIPELINES = (
     Route(
         "POST",
         "/pipelines/{name}/retry",
+        OPERATE,
         "retryPipeline",
         RetryPipeline,
         path_fields=_PIPELINE,

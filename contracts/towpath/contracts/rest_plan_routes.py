@@ -13,6 +13,7 @@ from towpath.contracts.plan_commands import (
     UpdatePlan,
 )
 from towpath.contracts.rest import Body, Route, fields_of
+from towpath.contracts.role import OPERATE, VIEW
 
 _PLAN = {"name": "plan"}
 
@@ -21,6 +22,7 @@ PLANS = (
     Route(
         "POST",
         "/plans",
+        OPERATE,
         "applyPlan",
         ApplyPlan,
         body=Body(
@@ -28,10 +30,11 @@ PLANS = (
             example={name: ApplyPlan.example[name] for name in ("plan", "catalogue")},
         ),
     ),
-    Route("GET", "/plans", "listPlans", ListPlans),
+    Route("GET", "/plans", VIEW, "listPlans", ListPlans),
     Route(
         "GET",
         "/plans/{name}",
+        VIEW,
         "showPlan",
         ShowPlan,
         path_fields=_PLAN,
@@ -40,6 +43,7 @@ PLANS = (
     Route(
         "GET",
         "/plans/{name}/versions",
+        VIEW,
         "showPlanHistory",
         ShowPlanHistory,
         path_fields=_PLAN,
@@ -48,6 +52,7 @@ PLANS = (
     Route(
         "POST",
         "/plans/{name}/update",
+        OPERATE,
         "updatePlan",
         UpdatePlan,
         path_fields=_PLAN,
@@ -60,6 +65,7 @@ PLANS = (
     Route(
         "POST",
         "/plans/{name}/rollback",
+        OPERATE,
         "rollbackPlan",
         RollbackPlan,
         path_fields=_PLAN,
@@ -69,6 +75,7 @@ PLANS = (
     Route(
         "POST",
         "/plans/{name}/uninstall",
+        OPERATE,
         "uninstallPlan",
         UninstallPlan,
         path_fields=_PLAN,

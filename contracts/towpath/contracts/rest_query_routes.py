@@ -21,6 +21,7 @@ from towpath.contracts.query import (
 )
 from towpath.contracts.rest import ANY_ERRORS, BODY_ERRORS, Body, Route, fields_of
 from towpath.contracts.result import Result
+from towpath.contracts.role import OPERATE, VIEW
 
 _QUERIES = {"name": "pipeline"}
 
@@ -46,6 +47,7 @@ QUERIES = (
     Route(
         "POST",
         "/queries",
+        OPERATE,
         "runQueries",
         ApplyPipeline,
         summary="Run the queries of a text, in place of running ones of the same name, or with them.",
@@ -56,6 +58,7 @@ QUERIES = (
     Route(
         "POST",
         "/queries/check",
+        VIEW,
         "checkQueries",
         summary="What is wrong in a query text, or its queries; and the words that may stand at the cursor.",
         answer=CheckedQueries,
@@ -65,6 +68,7 @@ QUERIES = (
     Route(
         "POST",
         "/queries/explain",
+        VIEW,
         "explainQueries",
         summary="What a query text computes where, and which part serves which queries.",
         answer=QueryExplanation,
@@ -74,6 +78,7 @@ QUERIES = (
     Route(
         "GET",
         "/queries",
+        VIEW,
         "listQueries",
         ListPipelines,
         summary="All query texts that run.",
@@ -82,6 +87,7 @@ QUERIES = (
     Route(
         "GET",
         "/queries/{name}",
+        VIEW,
         "showQueries",
         ShowPipeline,
         summary="A query text that runs.",
@@ -92,6 +98,7 @@ QUERIES = (
     Route(
         "DELETE",
         "/queries/{name}",
+        OPERATE,
         "removeQueries",
         DeletePipeline,
         summary="End running queries, or one of them. Their answers stay, unless purged.",
@@ -105,6 +112,7 @@ QUERIES = (
     Route(
         "GET",
         "/queries/{name}/answers",
+        VIEW,
         "followAnswers",
         summary="Answers as server-sent events, the newest stored ones first; `id` is the serial number.",
         answer=Result,

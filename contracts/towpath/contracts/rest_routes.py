@@ -57,6 +57,7 @@ from towpath.contracts.rest_broadcast_routes import BROADCASTS
 from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.rest_query_routes import QUERIES
+from towpath.contracts.role import ADMIN, OPERATE, PUBLIC, VIEW
 from towpath.contracts.storage import QueryValues
 from towpath.contracts.traces import ListTraces, ShowTrace
 
@@ -71,16 +72,18 @@ JOBS = (
     Route(
         "POST",
         "/jobs",
+        OPERATE,
         "deployJob",
         DeployJob,
         body=Body(JobSpec, field="spec", example=EXAMPLE_SPEC),
         follow="/operations/{operation}",
         created="/jobs/{job}",
     ),
-    Route("GET", "/jobs", "listJobs", ListJobs),
+    Route("GET", "/jobs", VIEW, "listJobs", ListJobs),
     Route(
         "GET",
         "/jobs/{name}",
+        VIEW,
         "showJob",
         ListJobs,
         summary="One job and how it goes.",
@@ -91,6 +94,7 @@ JOBS = (
     Route(
         "PATCH",
         "/jobs/{name}",
+        OPERATE,
         "updateJob",
         UpdateJob,
         path_fields=_JOB,
@@ -104,6 +108,7 @@ JOBS = (
     Route(
         "POST",
         "/jobs/{name}/resume",
+        OPERATE,
         "resumeFrom",
         ResumeFrom,
         path_fields=_JOB,
@@ -114,6 +119,7 @@ JOBS = (
     Route(
         "DELETE",
         "/jobs/{name}",
+        OPERATE,
         "removeJob",
         RemoveJob,
         path_fields=_JOB,
@@ -124,6 +130,7 @@ JOBS = (
     Route(
         "GET",
         "/jobs/{name}/results",
+        VIEW,
         "readResults",
         ReadResults,
         path_fields=_JOB,
@@ -136,6 +143,7 @@ MIGRATIONS = (
     Route(
         "POST",
         "/jobs/{name}/migrations",
+        OPERATE,
         "migrateJob",
         MigrateJob,
         path_fields=_JOB,
@@ -154,6 +162,7 @@ MIGRATIONS = (
     Route(
         "GET",
         "/migrations",
+        VIEW,
         "listMigrations",
         ListOperations,
         summary="The latest migrations, newest first, without their journals.",
@@ -163,6 +172,7 @@ MIGRATIONS = (
     Route(
         "GET",
         "/migrations/{id}",
+        VIEW,
         "showMigration",
         ShowOperation,
         summary="One migration, step by step.",
@@ -172,6 +182,7 @@ MIGRATIONS = (
     Route(
         "DELETE",
         "/migrations/{id}",
+        OPERATE,
         "abortMigration",
         AbortMigration,
         path_fields=_OPERATION,
@@ -182,6 +193,7 @@ MIGRATIONS = (
     Route(
         "POST",
         "/migrations/{id}/finish",
+        OPERATE,
         "finishMigration",
         FinishMigration,
         path_fields=_OPERATION,
@@ -191,6 +203,7 @@ MIGRATIONS = (
     Route(
         "GET",
         "/operations/{id}",
+        VIEW,
         "showOperation",
         ShowOperation,
         path_fields=_OPERATION,
@@ -200,11 +213,12 @@ MIGRATIONS = (
 
 
 FAULTS = (
-    Route("GET", "/faults", "describeFaults", DescribeFaults, problems=ANY_ERRORS | {409}),
-    Route("GET", "/faults/rules", "listRules", ListRules),
+    Route("GET", "/faults", VIEW, "describeFaults", DescribeFaults, problems=ANY_ERRORS | {409}),
+    Route("GET", "/faults/rules", VIEW, "listRules", ListRules),
     Route(
         "POST",
         "/faults/rules",
+        ADMIN,
         "loadRules",
         LoadRules,
         body=Body(RulesToLoad, example={"rules": LoadRules.example["rules"], "lease_s": 30}),
@@ -212,6 +226,7 @@ FAULTS = (
     Route(
         "POST",
         "/faults/rules/unload",
+        ADMIN,
         "unloadRules",
         UnloadRules,
         body=Body(fields_of(UnloadRules, "UnloadRequest", "names"), optional=True),
@@ -219,6 +234,7 @@ FAULTS = (
     Route(
         "POST",
         "/faults/rules/explain",
+        VIEW,
         "explainRule",
         ExplainRule,
         body=Body(Rule, field="rule", example=ExplainRule.example["rule"]),
@@ -226,6 +242,7 @@ FAULTS = (
     Route(
         "GET",
         "/faults/metrics",
+        VIEW,
         "listMetrics",
         ListMetrics,
         query=fields_of(ListMetrics, "MetricsQuery", "after", "name", "entity", "site", "limit"),
@@ -234,12 +251,13 @@ FAULTS = (
 )
 
 MEASUREMENTS = (
-    Route("GET", "/series", "queryMetrics", QueryMetrics, query=SeriesQuery),
-    Route("GET", "/series/definitions", "describeMetrics", DescribeMetrics),
-    Route("GET", "/values", "queryValues", QueryValues, query=ValuesQuery, problems=ANY_ERRORS | {409}),
+    Route("GET", "/series", VIEW, "queryMetrics", QueryMetrics, query=SeriesQuery),
+    Route("GET", "/series/definitions", VIEW, "describeMetrics", DescribeMetrics),
+    Route("GET", "/values", VIEW, "queryValues", QueryValues, query=ValuesQuery, problems=ANY_ERRORS | {409}),
     Route(
         "GET",
         "/placement",
+        VIEW,
         "proposePlacement",
         ProposePlacement,
         query=PlacementQuery,
@@ -248,6 +266,7 @@ MEASUREMENTS = (
     Route(
         "GET",
         "/metrics",
+        VIEW,
         "scrapeMetrics",
         summary="The newest values of all metrics, for Prometheus.",
         media_type=EXPOSITION,
@@ -255,6 +274,7 @@ MEASUREMENTS = (
     Route(
         "GET",
         "/traces",
+        VIEW,
         "listTraces",
         ListTraces,
         query=fields_of(ListTraces, "TracesQuery", "events", "limit"),
@@ -262,6 +282,7 @@ MEASUREMENTS = (
     Route(
         "GET",
         "/traces/{id}",
+        VIEW,
         "showTrace",
         ShowTrace,
         path_fields={"id": "about"},
@@ -270,10 +291,11 @@ MEASUREMENTS = (
 )
 
 MESH = (
-    Route("GET", "/sites", "listSites", ListSites),
+    Route("GET", "/sites", VIEW, "listSites", ListSites),
     Route(
         "GET",
         "/events",
+        VIEW,
         "followEvents",
         summary="What the mesh says of itself, as server-sent events; `id` is the serial number.",
         query=EventsQuery,
@@ -282,6 +304,7 @@ MESH = (
     Route(
         "GET",
         "/live",
+        VIEW,
         "followMesh",
         summary="The state of the mesh, then what changes, as server-sent events: for the live page.",
         answer=LiveChange,
@@ -290,25 +313,25 @@ MESH = (
     Route(
         "GET",
         "/openapi.json",
+        PUBLIC,
         "describe",
         summary="This document.",
         problems=frozenset(),
-        public=True,
     ),
     Route(
         "GET",
         "/health",
+        PUBLIC,
         "checkHealth",
         summary="Whether the service is connected to the mesh.",
         answer=Health,
         problems=frozenset({503}),
-        public=True,
     ),
 )
 
 PAGE = (
-    Route("GET", "/", "showPage", problems=frozenset({404}), public=True),
-    Route("GET", "/page/{file}", "showPageFile", problems=frozenset({404}), public=True),
+    Route("GET", "/", PUBLIC, "showPage", problems=frozenset({404})),
+    Route("GET", "/page/{file}", PUBLIC, "showPageFile", problems=frozenset({404})),
 )
 """The live page: files for browsers, which hold no data, and no part of the described interface."""
 

@@ -20,7 +20,7 @@ from towpath.bus.authenticity import ForeignSubject, Refusals, authentic
 from towpath.bus.connecting import Login, connect_persistently
 from towpath.bus.deadlines import counting, waiting
 from towpath.bus.passing import arriving, leaving
-from towpath.bus.spans import deciding, is_looking, refused, requesting, serving, trace_headers
+from towpath.bus.spans import begins_trace, deciding, is_looking, refused, requesting, serving, trace_headers
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
@@ -64,6 +64,8 @@ class Bus:
 
     def __init__(self, connection: Client) -> None:
         self.connection = connection
+        self.asks_as: str | None = None
+        """Who asks for the changes that are requested here, unless the command says so itself."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
@@ -121,6 +123,8 @@ class Bus:
         receiver may have died. The receiver recognises the repetition by its `id`. Without `own_span` the
         receiver's work becomes part of the present span: for spans that outlive this process.
         """
+        if command.asked_by is None and self.asks_as and begins_trace(type(command)):
+            command = command.model_copy(update={"asked_by": self.asks_as})
         loop = asyncio.get_running_loop()
         end = loop.time() + deadline_s
         with requesting(command, own_span=own_span):
@@ -209,13 +213,13 @@ class Bus:
     async def _decide(
         self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], subject: str, body: bytes
     ) -> Reply[Any] | None:
-        identifier = "unreadable"
+        identifier, asked_by = "unreadable", None
         try:
             try:
                 command = authentic(kind, subject, body)
             except ValidationError as error:
                 raise TowpathError.of_validation(error) from error
-            identifier = command.id
+            identifier, asked_by = command.id, command.asked_by
             with deciding(command):
                 return await self._once(command, handler)
         except TowpathError as error:
@@ -230,7 +234,8 @@ class Bus:
             detail = _failure(error)
         refused(detail)
         if ".command.coordinator." in kind.subject:
-            await self.publish(CommandRefused(command=identifier, request=kind.verb(), error=detail))
+            told = CommandRefused(command=identifier, request=kind.verb(), asked_by=asked_by, error=detail)
+            await self.publish(told)
         return Reply[Any](ok=False, error=detail)
 
     async def _once(self, command: CommandT, handler: Callable[[CommandT], Awaitable[Model]]) -> Reply[Any]:

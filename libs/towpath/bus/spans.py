@@ -95,6 +95,7 @@ def refused(detail: ErrorDetail) -> None:
 def _attributes(command: Command[Any]) -> dict[str, str]:
     fields = {
         "towpath.command": command.id,
+        "towpath.asked_by": command.asked_by,
         "towpath.job": _job(command),
         "towpath.operation": getattr(command, "operation", None),
         "towpath.site": getattr(command, "site", None),

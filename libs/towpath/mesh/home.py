@@ -47,6 +47,11 @@ class Home:
         return self.root / "mesh.lock"
 
     @property
+    def tokens(self) -> Path:
+        """Tokens of people and programs for the REST interface, as hashes."""
+        return self.root / "tokens.json"
+
+    @property
     def run(self) -> Path:
         """Pid files."""
         return self.root / "run"

@@ -84,6 +84,7 @@ async def at_hub(settings: HubSettings, stop: asyncio.Event) -> AsyncIterator[Bu
         yield None
         return
     async with connection as bus, showing_life(bus):
+        bus.asks_as = settings.service
         bus.ship(start_tracing(settings.service, HUB_SCOPE))
         yield bus
 

@@ -96,6 +96,7 @@ class PlanController:
         sites: Mapping[str, str],
         *,
         command: str,
+        asked_by: str | None = None,
     ) -> PlanVersion:
         """Make the plan's operations those given. Return the version, which `run` rolls out.
 
@@ -103,9 +104,18 @@ class PlanController:
         `TowpathError` (not allowed) when something is configured that is not there.
         """
         async with self._changing:
-            return await self._begin(VersionKind.APPLY, operations, rollout, command, sites)
+            return await self._begin(
+                VersionKind.APPLY, operations, rollout, command, sites, asked_by=asked_by
+            )
 
-    async def update(self, operation: str, arguments: Mapping[str, Scalar], *, command: str) -> PlanVersion:
+    async def update(
+        self,
+        operation: str,
+        arguments: Mapping[str, Scalar],
+        *,
+        command: str,
+        asked_by: str | None = None,
+    ) -> PlanVersion:
         """Change arguments of one operation, as a new version. Raises `TowpathError` (invalid)."""
         async with self._changing:
             fleet = await self._known()
@@ -121,18 +131,24 @@ class PlanController:
             changed = known[operation].arguments | dict(arguments)
             known[operation] = known[operation].model_copy(update={"arguments": changed})
             rollout = fleet.version.rollout
-            return await self._begin(VersionKind.APPLY, [*known.values()], rollout, command)
+            return await self._begin(
+                VersionKind.APPLY, [*known.values()], rollout, command, asked_by=asked_by
+            )
 
-    async def uninstall(self, *, command: str) -> PlanVersion:
+    async def uninstall(self, *, command: str, asked_by: str | None = None) -> PlanVersion:
         """Remove all applications of the plan from all devices, readers before what they read from.
 
         Raises `TowpathError` (invalid) when there is no such plan.
         """
         async with self._changing:
             fleet = await self._known()
-            return await self._begin(VersionKind.UNINSTALL, [], fleet.version.rollout, command)
+            return await self._begin(
+                VersionKind.UNINSTALL, [], fleet.version.rollout, command, asked_by=asked_by
+            )
 
-    async def rollback(self, version: int | None = None, *, command: str) -> PlanVersion:
+    async def rollback(
+        self, version: int | None = None, *, command: str, asked_by: str | None = None
+    ) -> PlanVersion:
         """Make an earlier version's operations those of the plan, as a new version.
 
         It is the newest that was completed, unless given. Raises `TowpathError` (invalid) when there is none.
@@ -153,7 +169,9 @@ class PlanController:
                     allowed=allowed,
                 )
             to = earlier[wanted]
-            return await self._begin(VersionKind.ROLLBACK, to.operations, to.rollout, command, again=wanted)
+            return await self._begin(
+                VersionKind.ROLLBACK, to.operations, to.rollout, command, again=wanted, asked_by=asked_by
+            )
 
     async def status(self) -> RolloutView:
         """Return the newest version's progress, device by device. Raises `TowpathError` (invalid)."""
@@ -224,6 +242,7 @@ class PlanController:
         again: int | None = None,
         note: str = "",
         ended: RolloutState | None = None,
+        asked_by: str | None = None,
     ) -> PlanVersion:
         """Write a new version. The one before ends with it: as `ended` says, else as it had or superseded."""
         if self._fleet is None:
@@ -244,6 +263,7 @@ class PlanController:
             devices,
             sites=sites or {},
             command=command,
+            asked_by=asked_by,
             at=self._clock(),
             kind=kind,
             again=again,

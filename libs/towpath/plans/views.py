@@ -47,6 +47,7 @@ def history_of(record: PlanRecord, versions: Sequence[PlanVersion]) -> list[Plan
             kind=version.kind,
             again=version.again,
             at=version.at,
+            asked_by=version.asked_by,
             state=outcomes[version.version],
             operations=[operation.operation for operation in version.operations],
             devices=sum(map(len, version.waves)),

@@ -25,7 +25,7 @@ from towpath.contracts.job import (
     ResolvedOutput,
     Version,
 )
-from towpath.contracts.message import Identifier, JobName, Model, SiteName
+from towpath.contracts.message import AskedBy, Identifier, JobName, Model, SiteName
 from towpath.operators.kind import kind_of
 
 ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
@@ -135,6 +135,8 @@ class OperationRecord(Model):
     id: Identifier
     command: Identifier
     """Id of the user's command: a repetition of it finds this operation."""
+    asked_by: AskedBy | None = None
+    """Who asked for it."""
     kind: OperationKind
     job: JobName
     strategy: str | None = None

@@ -220,6 +220,7 @@ def _begun(record: OperationRecord) -> OperationBegun:
         at=record.begun_at,
         operation=record.id,
         command=record.command,
+        asked_by=record.asked_by,
         kind=record.kind,
         job=record.job,
         source=record.source,
@@ -246,6 +247,7 @@ def _ended(record: OperationRecord) -> OperationEnded:
     return OperationEnded(
         at=record.ended_at,
         operation=record.id,
+        asked_by=record.asked_by,
         kind=record.kind,
         job=record.job,
         state=record.state,

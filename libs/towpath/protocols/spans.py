@@ -108,6 +108,7 @@ def _attributes(operation: OperationRecord) -> dict[str, str]:
         "towpath.strategy": operation.strategy,
         "towpath.source": operation.source,
         "towpath.target": operation.target,
+        "towpath.asked_by": operation.asked_by,
     }
     return {name: str(value) for name, value in known.items() if value is not None}
 

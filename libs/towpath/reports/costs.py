@@ -7,8 +7,9 @@ from towpath.protocols.table import strategies
 
 
 def headline(view: OperationView) -> str:
-    """Return one line: the operation, its job, and its state."""
-    return f"{view.kind} {view.job}{route(view)}: {view.state.replace('_', ' ')}"
+    """Return one line: the operation, its job, its state, and who asked for it."""
+    by = f", asked for by {view.asked_by}" if view.asked_by else ""
+    return f"{view.kind} {view.job}{route(view)}: {view.state.replace('_', ' ')}{by}"
 
 
 def route(view: OperationView) -> str:

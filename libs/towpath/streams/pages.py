@@ -18,12 +18,11 @@ from nats.aio.msg import Msg
 from towpath.contracts.data_plane import (
     NO_RESPONDERS,
     STORED_AT_HEADER,
-    api_for,
     epochs_of,
     output_id,
     overlap_range,
 )
-from towpath.streams.stream_view import stream_view
+from towpath.streams.stream_view import call_at, stream_view
 
 PAGE = 2000
 """Messages of one request."""
@@ -117,9 +116,7 @@ async def _page(connection: Client, site: str, stream: str, wanted: Mapping[str,
     subscription = await connection.subscribe(inbox, cb=on_message)
     try:
         request = json.dumps(wanted).encode()
-        await connection.publish(
-            f"{api_for(connection.options.get('user'), site)}.DIRECT.GET.{stream}", request, reply=inbox
-        )
+        await connection.publish(call_at(connection, site, f"DIRECT.GET.{stream}"), request, reply=inbox)
         status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:
         await subscription.unsubscribe()

@@ -117,7 +117,7 @@ async def stream_view(
 
     Raises `TimeoutError` when the site does not answer.
     """
-    subject = f"{api_for(connection.options.get('user'), site)}.STREAM.INFO.{stream}"
+    subject = call_at(connection, site, f"STREAM.INFO.{stream}")
     return parse_view(await _asked(connection, subject, b"", timeout_s))
 
 
@@ -126,9 +126,7 @@ async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_
     views: list[StreamView] = []
     while True:
         request = json.dumps({"offset": len(views)}).encode()
-        answer = await _asked(
-            connection, f"{api_for(connection.options.get('user'), site)}.STREAM.LIST", request, timeout_s
-        )
+        answer = await _asked(connection, call_at(connection, site, "STREAM.LIST"), request, timeout_s)
         body: dict[str, Any] = json.loads(answer)
         if "error" in body:
             raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")
@@ -136,6 +134,11 @@ async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_
         views += listed
         if not listed or len(views) >= body.get("total", 0):
             return views
+
+
+def call_at(connection: Client, site: str, call: str) -> str:
+    """Return the subject of a call to a site's JetStream, as this connection reaches it."""
+    return f"{api_for(connection.options.get('user'), site)}.{call}"
 
 
 async def _asked(connection: Client, subject: str, request: bytes, timeout_s: float) -> bytes:

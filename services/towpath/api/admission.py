@@ -1,34 +1,74 @@
-"""Check each request's token and `Accept` header."""
+"""Check each request's token, the role of the token, and the `Accept` header."""
 
 from __future__ import annotations
 
-import hmac
+import asyncio
+from contextlib import suppress
+from contextvars import ContextVar
 
 from aiohttp import web
 
+from towpath.api.failed_logins import FailedLogins, Tell
 from towpath.api.problems import Refusal
 from towpath.api.routing import Handler, route_of
 from towpath.contracts.errors import ErrorCode
+from towpath.contracts.message import now
 from towpath.contracts.rest import EVENT_STREAM, Route
+from towpath.contracts.role import Role
+from towpath.mesh.tokens import KnownTokens, Token
 
 CHALLENGE = 'Bearer realm="towpath"'
 
+LOOK_EVERY_S = 0.5
+"""Pause between two looks if tokens of open event streams are still valid."""
+
+asked_by: ContextVar[str | None] = ContextVar("asked_by", default=None)
+"""Name of the token that the request under way has shown."""
+
+ending: ContextVar[asyncio.Event] = ContextVar("ending")
+"""Set when the event stream of the request under way must end: its token is void, or the service ends."""
+
 
 class Admission:
-    """Asks every request for the token, unless its route is public."""
+    """Asks every request for a token of the route's role, unless the route is public."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    def __init__(self, tokens: KnownTokens, stop: asyncio.Event, tell: Tell) -> None:
+        self._tokens = tokens
+        self._stop = stop
+        self._failed = FailedLogins(stop, tell)
+        self._open: dict[asyncio.Event, Token] = {}
 
     @web.middleware
     async def token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests without the token: 401."""
+        """Refuse requests without a valid token (401), and with one of too low a role (403)."""
         route = route_of(request)
-        if route is None or not route.public:
-            self._check(request)
-        return await handler(request)
+        if route is not None and route.public:
+            return await handler(request)
+        token = await self._shown(request)
+        if route is not None and route.role is not None:
+            check_role(token, route.role)
+        end = asyncio.Event()
+        if self._stop.is_set():
+            end.set()
+        self._open[end] = token
+        known, before = asked_by.set(token.name), ending.set(end)
+        try:
+            return await handler(request)
+        finally:
+            del self._open[end]
+            asked_by.reset(known)
+            ending.reset(before)
 
-    def _check(self, request: web.Request) -> None:
+    async def watch(self) -> None:
+        """End event streams whose token is revoked or expires. When the service ends, end all, and return."""
+        while not self._stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), LOOK_EVERY_S)
+            for end, token in self._open.items():
+                if self._stop.is_set() or not self._tokens.is_valid(token):
+                    end.set()
+
+    async def _shown(self, request: web.Request) -> Token:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not shown.strip():
             raise Refusal(
@@ -36,18 +76,35 @@ class Admission:
                 ErrorCode.UNAUTHORISED,
                 "the request has no token",
                 field="Authorization",
-                allowed="Bearer and the token that `towpath access` shows",
+                allowed="Bearer and a token, such as the one that `towpath access` shows",
                 headers={"WWW-Authenticate": CHALLENGE},
             )
-        # Compared in constant time, so that the duration does not tell how much of a guess was right.
-        if not hmac.compare_digest(shown.strip().encode(errors="surrogateescape"), self._token):
-            raise Refusal(
-                401,
-                ErrorCode.UNAUTHORISED,
-                "not the token of this mesh",
-                field="Authorization",
-                headers={"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'},
-            )
+        token = self._tokens.find(shown.strip())
+        if token is not None and not token.has_expired(now()):
+            self._failed.forget(request.remote)
+            return token
+        await self._failed.wait(request.remote)
+        raise Refusal(
+            401,
+            ErrorCode.UNAUTHORISED,
+            f"the token {token.name} has expired" if token else "not a token of this mesh",
+            field="Authorization",
+            headers={"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'},
+        )
+
+
+def check_role(token: Token, needed: Role) -> None:
+    """Raise `Refusal` (403) if the token's role does not include the one that is needed."""
+    if not token.role.includes(needed):
+        raise Refusal(
+            403,
+            ErrorCode.FORBIDDEN,
+            f"the token {token.name} has the role {token.role}, and this needs {needed}",
+            field="role",
+            value=token.role.value,
+            allowed=needed.and_above,
+            headers={"WWW-Authenticate": f'{CHALLENGE}, error="insufficient_scope", scope="{needed}"'},
+        )
 
 
 @web.middleware

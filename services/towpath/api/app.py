@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from functools import partial
 
 from aiohttp import web
 
@@ -27,6 +29,7 @@ from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
 from towpath.mesh.service_process import at_hub
+from towpath.mesh.tokens import KnownTokens
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -64,12 +67,13 @@ async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
 
 
 def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.Application:
-    """Return the application: each route of the table with its handler, behind the token."""
-    admission = Admission(settings.token)
+    """Return the application: each route of the table with its handler, behind a token of its role."""
+    admission = Admission(KnownTokens(settings.home.tokens, settings.token), stop, bus.publish)
     made = web.Application(
         middlewares=[problems, admission.token, accept, traced], client_max_size=MAX_BODY_BYTES
     )
     made[TABLE] = {}
+    made.cleanup_ctx.append(partial(_watching, admission))
     coordinator = Coordinator(bus)
     commands = CommandRoutes(coordinator)
     jobs, pipelines = JobRoutes(coordinator, commands), PipelineRoutes(coordinator, commands)
@@ -87,13 +91,13 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
         "listQueries": queries.list,
         "showQueries": queries.show,
         "removeQueries": queries.remove,
-        "followAnswers": AnswerRoutes(settings, bus, queries, stop).follow,
+        "followAnswers": AnswerRoutes(settings, bus, queries).follow,
         "queryMetrics": metrics.query,
         "queryValues": metrics.query_values,
         "proposePlacement": metrics.propose_placement,
         "scrapeMetrics": metrics.scrape,
-        "followEvents": EventRoutes(settings, bus, stop).follow,
-        "followMesh": LiveRoutes(settings, bus, stop).follow,
+        "followEvents": EventRoutes(settings, bus).follow,
+        "followMesh": LiveRoutes(settings, bus).follow,
         "showPage": page.show,
         "showPageFile": page.show,
         "describe": itself.describe,
@@ -102,3 +106,10 @@ def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.App
     for route in (*ROUTES, *PAGE):
         add_route(made, route, special.get(route.name, commands.answer))
     return made
+
+
+async def _watching(admission: Admission, _: web.Application) -> AsyncIterator[None]:
+    """End event streams in time, as long as the application runs."""
+    watching = asyncio.create_task(admission.watch(), name="tokens")
+    yield
+    await end([watching])

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from nats.errors import Error as NatsError
 
+from towpath.api.admission import asked_by
 from towpath.bus import Bus
+from towpath.bus.spans import is_looking
 from towpath.contracts.commands import OperationAnswer, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
@@ -58,7 +60,12 @@ class Coordinator:
         return self._bus.connection.is_connected
 
     async def ask(self, command: Command[AnswerT]) -> AnswerT:
-        """Return the answer. Raises `TowpathError`."""
+        """Return the answer. A change is asked for in the name of the request's token, whatever it says.
+
+        Raises `TowpathError`.
+        """
+        if not is_looking(type(command)):
+            command = command.model_copy(update={"asked_by": asked_by.get()})
         deadline_s, attempt_s = self._deadline_s, ATTEMPT_S
         if isinstance(command, TRIES_CODE):
             deadline_s, attempt_s = max(deadline_s, TRIAL_DEADLINE_S), TRIAL_ATTEMPT_S

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
+from towpath.api.admission import asked_by
 from towpath.api.routing import Handler
 from towpath.telemetry.tracing import continuing, ids_of, untraced
 
@@ -29,6 +30,7 @@ async def traced(request: web.Request, handler: Handler) -> web.StreamResponse:
         resource = request.match_info.route.resource
         name = f"{request.method} {resource.canonical if resource else 'unknown'}"
         with _tracer.start_as_current_span(name, kind=SpanKind.SERVER) as span:
+            span.set_attributes({"towpath.asked_by": by} if (by := asked_by.get()) else {})
             response = await handler(request)
             span.set_attribute("http.response.status_code", response.status)
             return response

@@ -22,6 +22,7 @@ class ApiSettings(HubSettings):
     listen: str
     port: int
     token: str
+    """The owner's. All others are in `home.tokens`."""
     keep_alive_s: float = 15.0
     """An event stream sends something at least this often, so that dead connections are noticed."""
     write_s: float = 30.0

@@ -29,7 +29,7 @@ def lost(after: int, first: int) -> bytes:
 
 
 class Stopping(Exception):
-    """The service ends. Open streams end with it, and clients resume with the next one."""
+    """The stream must end: the service ends, and clients resume with the next one; or its token is void."""
 
 
 class EventStream:
@@ -46,7 +46,8 @@ class EventStream:
     async def to(self, request: web.Request) -> AsyncIterator[None]:
         """Send the headers first, and the end of the stream last.
 
-        It is not an error if the client is gone or does not read, or if the service ends: the block is left.
+        It is not an error if the client is gone or does not read, or if the stream must end: the block is
+        left.
         """
         await self.response.prepare(request)
         with suppress(Stopping, ConnectionError, TimeoutError):
@@ -62,7 +63,7 @@ class EventStream:
             await self.unless_stopping(self.response.write(text))
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`. Raises `Stopping` if the service ends first."""
+        """Return the result of `work`. Raises `Stopping` if the stream must end first."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._stop.wait())
         try:

@@ -64,7 +64,9 @@ class AutopilotCommands:
                 value=command.ends.isoformat(),
                 allowed=f"later than {now().isoformat()}",
             )
-        window = SiteWindow.model_validate({**command.model_dump(exclude={"id"}), "window": command.id})
+        window = SiteWindow.model_validate(
+            {**command.model_dump(exclude={"id", "asked_by"}), "window": command.id}
+        )
         await self._memory.change_window(window)
         return window
 
@@ -78,8 +80,8 @@ class AutopilotCommands:
 
     async def approve(self, command: ApproveDecision) -> Decision:
         """Carry out a decision. Raises `TowpathError`."""
-        return await self._pilot.approve(command.decision)
+        return await self._pilot.approve(command.decision, command.asked_by)
 
     async def refuse(self, command: RefuseDecision) -> Decision:
         """Forbid a decision. Raises `TowpathError`."""
-        return await self._pilot.refuse(command.decision)
+        return await self._pilot.refuse(command.decision, command.asked_by)

@@ -157,13 +157,13 @@ class Pilot:
             cost_s=found.cost_s,
         )
 
-    async def approve(self, name: str) -> Decision:
+    async def approve(self, name: str, asked_by: str | None) -> Decision:
         """Carry out a decision that waits. Raises `TowpathError`."""
         decision = self._waiting(name)
         if self._is_moving:
             raise TowpathError(ErrorCode.BUSY, "jobs move for another decision", field="decision", value=name)
         state = DecisionState.TWIN if decision.is_twin else DecisionState.MOVING
-        begun = {"state": state, "rule": "", "due": now()}
+        begun = {"state": state, "rule": "", "due": now(), "asked_by": asked_by}
         stored = await self._memory.change(decision.model_copy(update=begun))
         if stored.is_twin:
             self._twins.start(stored)
@@ -171,11 +171,10 @@ class Pilot:
             self._start(stored)
         return stored
 
-    async def refuse(self, name: str) -> Decision:
+    async def refuse(self, name: str, asked_by: str | None) -> Decision:
         """Forbid a decision that waits. Raises `TowpathError`."""
-        return await self._memory.change(
-            self._waiting(name).model_copy(update={"state": DecisionState.REFUSED})
-        )
+        refused = {"state": DecisionState.REFUSED, "asked_by": asked_by}
+        return await self._memory.change(self._waiting(name).model_copy(update=refused))
 
     def _waiting(self, name: str) -> Decision:
         decision = self._memory.decision(name)
@@ -197,7 +196,8 @@ class Pilot:
         moved_s = downtime_s = 0.0
         try:
             for number, move in enumerate(decision.moves, 1):
-                command = MigrateJob(id=f"{decision.decision}-{number}", job=move.job, to=move.target)
+                identifier, by = f"{decision.decision}-{number}", decision.asked_by
+                command = MigrateJob(id=identifier, asked_by=by, job=move.job, to=move.target)
                 figures = await self._moved(command)
                 moved_s += figures.total_s
                 downtime_s = max(downtime_s, figures.downtime_s or 0.0)

@@ -175,7 +175,11 @@ class Twins:
         """Return the operation once both sites publish. Raises `TowpathError` if they do not come so far."""
         [move] = decision.moves
         command = MigrateJob(
-            id=f"{decision.decision}-1", job=move.job, to=move.target, strategy=StrategyName.TWIN
+            id=f"{decision.decision}-1",
+            asked_by=decision.asked_by,
+            job=move.job,
+            to=move.target,
+            strategy=StrategyName.TWIN,
         )
         answer = await self._bus.request(command, deadline_s=MOVE_DEADLINE_S, attempt_s=ATTEMPT_S)
         return answer.operation

@@ -29,6 +29,12 @@ COMMANDS.add(
     ),
 )
 
+COMMANDS.add_as(
+    MESH,
+    "token",
+    "towpath.cli.tokens:app",
+    "Give people and programs tokens for REST and the page: to view, to operate, or for all.",
+)
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(
     MESH,

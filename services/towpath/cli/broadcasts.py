@@ -75,13 +75,14 @@ def broadcasts(context: typer.Context, identifier: BroadcastArgument = None, as_
     found = asyncio.run(ask(home_of(context), ListBroadcasts())).broadcasts
     if as_json:
         return print_json(found)
-    columns = ("broadcast", "topic", "bytes", "sent", "expires", *BroadcastState)
+    columns = ("broadcast", "topic", "bytes", "sent", "by", "expires", *BroadcastState)
     rows = [
         (
             view.broadcast,
             view.topic,
             view.payload_bytes,
             clock(view.sent_at),
+            view.asked_by,
             clock(view.expires_at),
             *(view.count(state) for state in BroadcastState),
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -33,5 +37,15 @@ def command_span() -> Iterator[None]:
     if name not in CHANGING or is_traced():
         yield
         return
-    with trace.get_tracer("towpath.cli").start_as_current_span(f"towpath {name}"):
+    known = {"towpath.asked_by": person()}
+    with trace.get_tracer("towpath.cli").start_as_current_span(f"towpath {name}", attributes=known):
         yield
+
+
+def person() -> str:
+    """Return who uses the command line: `login@machine`. It is what the system says, and no proof."""
+    try:
+        login = getpass.getuser()
+    except (KeyError, OSError):  # A container may run under a number without a name.
+        login = str(os.getuid())
+    return re.sub(r"[^A-Za-z0-9@._-]", "-", f"{login}@{socket.gethostname()}")[:100].lstrip("@._-") or "cli"

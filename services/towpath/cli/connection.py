@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from towpath.bus import Bus
-from towpath.cli.command_spans import command_span
+from towpath.cli.command_spans import command_span, person
 from towpath.cli.container_meshes import nothing_runs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Command, Model
@@ -59,6 +59,7 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
             bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
     except (TowpathError, TimeoutError) as error:
         raise await asyncio.to_thread(nothing_runs, home) from error
+    bus.asks_as = person()
     async with bus:
         if traced:
             bus.ship(start_tracing("cli", HUB_SCOPE))

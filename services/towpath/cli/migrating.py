@@ -116,7 +116,7 @@ def migrations(context: typer.Context, limit: Limit = 20, as_json: AsJson = Fals
     if as_json:
         return print_json(found)
     columns = ("id", "job", "from → to", "strategy", "state", "total", "downtime", "state moved", "forecast")
-    print_table((*columns, "when"), [_row(view) for view in found], nothing="no migrations yet")
+    print_table((*columns, "when", "asked by"), [_row(view) for view in found], nothing="no migrations yet")
 
 
 def migration(
@@ -210,4 +210,5 @@ def _row(view: OperationView) -> tuple[object, ...]:
         amount(figures.state_bytes) if figures else None,
         seconds(forecast.total_s) if forecast else None,
         clock(view.begun_at),
+        view.asked_by,
     )

@@ -83,10 +83,16 @@ def print_history(versions: Sequence[PipelineVersion]) -> None:
     """Print a line for each version, with the differences from the version before."""
     older = [*versions[1:], None]
     rows = [
-        (v.version, clock(v.at), len(v.spec.jobs), _summary(before.spec if before else None, v.spec))
+        (
+            v.version,
+            clock(v.at),
+            v.asked_by,
+            len(v.spec.jobs),
+            _summary(before.spec if before else None, v.spec),
+        )
         for v, before in zip(versions, older, strict=True)
     ]
-    print_table(("version", "applied", "jobs", "against the one before"), rows, nothing="no versions")
+    print_table(("version", "applied", "by", "jobs", "against the one before"), rows, nothing="no versions")
 
 
 def print_differences(current: PipelineSpec, wanted: PipelineSpec, *, as_json: bool) -> None:

@@ -167,10 +167,19 @@ def history(context: typer.Context, plan: Plan, as_json: AsJson = False) -> None
     if as_json:
         return print_json(found)
     rows = [
-        (v.version, v.kind, v.again, v.state, v.devices, ", ".join(v.operations) or None, clock(v.at))
+        (
+            v.version,
+            v.kind,
+            v.again,
+            v.asked_by,
+            v.state,
+            v.devices,
+            ", ".join(v.operations) or None,
+            clock(v.at),
+        )
         for v in found.versions
     ]
-    columns = ("version", "made by", "repeats", "state", "devices", "operations", "at")
+    columns = ("version", "made by", "repeats", "asked by", "state", "devices", "operations", "at")
     print_table(columns, rows, nothing="the plan has no versions")
 
 

@@ -53,7 +53,7 @@ class Federation:
 
     async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str:
         """Return the series of a site or the hub, or the reason why it is silent."""
-        wanted = command.model_dump(exclude={"id", "sites"})
+        wanted = command.model_dump(exclude={"id", "asked_by", "sites"})
         if scope == HUB_SCOPE:
             own = MetricSelection.model_validate(wanted)
             try:

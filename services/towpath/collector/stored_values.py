@@ -72,7 +72,7 @@ class StoredValues:
 
     async def _read(self, owner: str, read: PlannedRead, command: QueryValues) -> ValueSeriesList | str:
         """Return the values of one site, or the reason why there are none."""
-        wanted = {**command.model_dump(exclude={"id", "sites"}), "share": read.share}
+        wanted = {**command.model_dump(exclude={"id", "asked_by", "sites"}), "share": read.share}
         if read.at != owner:
             near = await self._questions.ask(
                 read.at, ReadValues(site=read.at, of=owner, complete=True, **wanted)

@@ -117,6 +117,7 @@ class BroadcastCommands:
             payload_bytes=size,
             sent_at=at,
             expires_at=at + timedelta(seconds=command.expires_s),
+            asked_by=command.asked_by,
             sites=[
                 SiteBroadcast(site=site) for site in sorted({*command.sites} or self._situation.sites.names)
             ],

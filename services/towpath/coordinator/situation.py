@@ -105,6 +105,7 @@ def record_of(
     return OperationRecord(
         id=new_identifier(),
         command=command.id,
+        asked_by=command.asked_by,
         kind=kind,
         job=job,
         before=before,

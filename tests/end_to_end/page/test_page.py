@@ -130,7 +130,7 @@ def test_page_when_opened_without_a_token_then_asks_for_it_and_refuses_a_wrong_o
         field = opened.get_by_label("Token")
         field.fill("wrong")
         opened.get_by_role("button", name="Log in").click()
-        expect(opened.locator("#login-problem")).to_contain_text("not the token of this mesh")
+        expect(opened.locator("#login-problem")).to_contain_text("not a token of this mesh")
         field.fill(token)
         opened.get_by_role("button", name="Log in").click()
         expect(opened.get_by_role("row", name="hourly-page")).to_be_visible(timeout=SEEN_MS)

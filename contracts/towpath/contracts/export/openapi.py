@@ -28,7 +28,7 @@ PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": NAME_PATTERN},
     "id": {"type": "string", "pattern": Identifier.__metadata__[0].pattern},  # type: ignore[attr-defined]
 }
-RETRIED = frozenset({409, 503, 504})
+RETRIED = frozenset({409, 429, 503, 504})
 """Statuses whose answer may say when to try again."""
 
 Schemas = dict[Any, dict[str, Any]]
@@ -58,7 +58,8 @@ def openapi(routes: Sequence[Route] = ROUTES) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The mesh's token: `towpath access`.",
+                    "description": "The owner's token, as `towpath access` shows it, or one that `towpath "
+                    "token add` has made. Its role must include the one that an operation names.",
                 }
             },
         },
@@ -79,11 +80,12 @@ def _schemas(routes: Sequence[Route]) -> tuple[Schemas, dict[str, Any]]:
 
 def _operation(route: Route, references: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.name, "summary": _summary(route)}
-    if route.command is not None:
-        operation["description"] = f"The command `{route.command.subject}`."
+    told = [f"The command `{route.command.subject}`."] if route.command is not None else []
+    told += [f"Needs the role `{route.role}`."] if route.role is not None else []
+    if told:
+        operation["description"] = " ".join(told)
     operation["tags"] = [route.path.split("/")[1]]
-    if route.public:
-        operation["security"] = []
+    operation["security"] = [] if route.role is None else [{"token": [route.role.value]}]
     if parameters := [*_path_parameters(route), *_query_parameters(route), *_headers(route)]:
         operation["parameters"] = parameters
     if route.body is not None:

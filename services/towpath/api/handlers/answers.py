@@ -6,6 +6,7 @@ import asyncio
 
 from aiohttp import web
 
+from towpath.api.admission import ending
 from towpath.api.handlers.queries import QueryRoutes
 from towpath.api.reading import last_event_id, path_parameter, query_of
 from towpath.api.settings import ApiSettings
@@ -29,11 +30,10 @@ NO_STREAM_YET = StreamView("", created="", subjects=(), first=1, last=0, size=0)
 class AnswerRoutes:
     """Streams answers to clients. Each reads the output stream at its own pace, wherever that is."""
 
-    def __init__(self, settings: ApiSettings, bus: Bus, queries: QueryRoutes, stop: asyncio.Event) -> None:
+    def __init__(self, settings: ApiSettings, bus: Bus, queries: QueryRoutes) -> None:
         self._settings = settings
         self._connection = bus.connection
         self._queries = queries
-        self._stop = stop
 
     async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Stream answers until the client goes, the service ends, or there are no more of those wanted."""
@@ -43,7 +43,7 @@ class AnswerRoutes:
         kept = await self._kept(asked)
         after, opening = beginning(query, resumed, kept)
         follower = Follower(self._connection, asked.at, output_stream(asked.name), after=after)
-        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        stream = EventStream(ending.get(), write_s=self._settings.write_s)
         async with stream.to(request):
             await stream.write(opening)
             await self._pass_on(follower, stream, None if query.follow else kept.last)

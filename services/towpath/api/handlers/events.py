@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 
 from aiohttp import web
 
+from towpath.api.admission import ending
 from towpath.api.event_log import KeptEvent, KeptEventReader, KeptRange, span
 from towpath.api.live_feed import FeedFollower, LiveFeed
 from towpath.api.reading import last_event_id, no_query, query_of
@@ -20,10 +21,9 @@ from towpath.contracts.rest import EventsQuery, Route
 class EventRoutes:
     """Streams events to clients, each with a reader of its own."""
 
-    def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
+    def __init__(self, settings: ApiSettings, bus: Bus) -> None:
         self._settings = settings
         self._connection = bus.connection
-        self._stop = stop
 
     async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Stream events until the client goes, the service ends, or there are no more of those wanted."""
@@ -32,7 +32,7 @@ class EventRoutes:
         after = _start(last_event_id(request), query, kept)
         reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
-        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        stream = EventStream(ending.get(), write_s=self._settings.write_s)
         async with aclosing(reader), stream.to(request):
             await stream.write(_opening(after, kept))
             await self._stream(reader, stream, through)
@@ -51,15 +51,14 @@ class EventRoutes:
 class LiveRoutes:
     """Streams the live feed to clients."""
 
-    def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
+    def __init__(self, settings: ApiSettings, bus: Bus) -> None:
         self._settings = settings
         self._feed = LiveFeed(bus, settings.autopilot)
-        self._stop = stop
 
     async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Stream until the client goes, is too slow, or the service ends."""
         no_query(request)
-        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        stream = EventStream(ending.get(), write_s=self._settings.write_s)
         async with stream.to(request):
             await stream.write(b": the mesh follows\n\n")
             async with self._feed.following() as follower:

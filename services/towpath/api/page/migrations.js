@@ -47,7 +47,7 @@ export class MigrationsView {
     const key = JSON.stringify(operations.map((view) => [view.operation, view.state]));
     if (key === this.listed) return;
     this.listed = key;
-    const titles = ["Compare", "Job", "From, to", "Strategy", "State", "Begun", "Took", "Downtime", "State moved"];
+    const titles = ["Compare", "Job", "From, to", "Strategy", "State", "Begun", "Took", "Downtime", "State moved", "Asked by"];
     const rows = operations.map((view) => make("tr", {},
       make("td", {}, make("input", { type: "checkbox", checked: this.chosen.has(view.operation),
         "aria-label": `Compare ${view.job}, ${dated(view.begun_at)}`, onchange: (event) => this.#choose(view.operation, event.target) })),
@@ -55,7 +55,7 @@ export class MigrationsView {
       make("td", {}, `${view.source} → ${view.target}`), make("td", {}, view.strategy),
       make("td", {}, make("span", { class: "badge", "data-tone": view.ended_at ? tone(view.state) : "accent" }, view.state.replace("_", " "))),
       make("td", {}, dated(view.begun_at)), make("td", {}, duration(view.figures?.total_s ?? took(view))),
-      make("td", {}, duration(view.figures?.downtime_s)), make("td", {}, bytes(view.figures?.state_bytes))));
+      make("td", {}, duration(view.figures?.downtime_s)), make("td", {}, bytes(view.figures?.state_bytes)), make("td", {}, view.asked_by ?? "–")));
     this.list.replaceChildren(make("div", { class: "scroll" }, make("table", {}, make("caption", {}, "The latest migrations"),
       make("thead", {}, make("tr", {}, titles.map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, rows))));
     if (!rows.length) this.list.append(make("p", { class: "empty" }, "No job has moved yet."));
@@ -120,7 +120,7 @@ const took = (view) => (view.ended_at ? seconds(view.ended_at) - seconds(view.be
 
 function facts(view) {
   const { figures, forecast } = view;
-  const known = [["Strategy", view.strategy], ["Begun", dated(view.begun_at)],
+  const known = [["Strategy", view.strategy], ["Asked by", view.asked_by ?? "–"], ["Begun", dated(view.begun_at)],
     ["Took", duration(figures?.total_s ?? took(view))], ["Predicted", forecast ? `${duration(forecast.total_s)}, ${bytes(forecast.state_bytes)}` : "–"],
     ["Downtime", figures?.downtime_s === null ? "none seen" : duration(figures?.downtime_s)],
     ["State moved", figures ? `${bytes(figures.state_bytes)}${figures.round_bytes.length > 1 ? ` in rounds of ${figures.round_bytes.map(bytes).join(", ")}` : ""}` : "–"],

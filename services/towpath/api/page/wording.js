@@ -65,7 +65,7 @@ export function sentence(subject, body) {
   const [kind, id, what] = subject.split(".").slice(3);
   if (kind === "operation" && what === "begun") {
     const move = body.kind === "migrate" ? ` ${body.source} → ${body.target}, ${body.strategy}` : "";
-    return `${body.kind} ${body.job}${move}`;
+    return `${body.kind} ${body.job}${move}${body.asked_by ? `, asked for by ${body.asked_by}` : ""}`;
   }
   if (kind === "operation" && what === "step") return `${body.job}: ${body.step} ${body.phase}`;
   if (kind === "operation") return `${body.kind} ${body.job}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
@@ -82,6 +82,7 @@ export function sentence(subject, body) {
   if (kind === "plan") return `plan ${body.plan}, version ${body.version}: ${body.state}, wave ${body.wave} of ${body.waves}`;
   if (kind === "decision") return `autopilot: ${movesText(body.now)}: ${body.now.state}: ${becauseText(body.now)}`;
   if (kind === "window") return `site ${body.now.site} ${body.withdrawn ? "as usual, not" : "will be"} ${windowText(body.now)}`;
+  if (kind === "security" && body.address) return `refused: ${body.times} wrong token${body.times > 1 ? "s" : ""}, the last from ${body.address}`;
   if (kind === "command") return `refused: ${body.request}: ${body.error?.message ?? ""}`;
   return `${kind} ${id} ${what}`;
 }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from towpath.bus import Bus
 from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Event
+from towpath.contracts.message import Command, Event
 from towpath.contracts.plan import DeployableOperation
 from towpath.contracts.plan_commands import (
     ApplyPlan,
@@ -89,7 +90,8 @@ class PlanCommands:
                     check_unclaimed(operations, await in_time(self._controller(other).fleet()))
             controller = self._controller(plan.plan)
             return await self._begin(
-                plan.plan, controller.apply(operations, plan.rollout, sites, command=command.id)
+                plan.plan,
+                controller.apply(operations, plan.rollout, sites, **_asked(command)),
             )
 
     def _known_sites(
@@ -104,18 +106,19 @@ class PlanCommands:
         """See `UpdatePlan`."""
         controller = await self._known(command.plan)
         return await self._begin(
-            command.plan, controller.update(command.operation, command.arguments, command=command.id)
+            command.plan,
+            controller.update(command.operation, command.arguments, **_asked(command)),
         )
 
     async def uninstall(self, command: UninstallPlan) -> RolloutView:
         """See `UninstallPlan`."""
         controller = await self._known(command.plan)
-        return await self._begin(command.plan, controller.uninstall(command=command.id))
+        return await self._begin(command.plan, controller.uninstall(**_asked(command)))
 
     async def rollback(self, command: RollbackPlan) -> RolloutView:
         """See `RollbackPlan`."""
         controller = await self._known(command.plan)
-        return await self._begin(command.plan, controller.rollback(command.version, command=command.id))
+        return await self._begin(command.plan, controller.rollback(command.version, **_asked(command)))
 
     async def show(self, command: ShowPlan) -> RolloutView:
         """See `ShowPlan`."""
@@ -167,3 +170,8 @@ class PlanCommands:
         counts = {state: count for state, count in view.counts.items() if count}
         fields = view.model_dump(include={"plan", "version", "kind", "state", "wave", "waves", "note"})
         await self._publish(RolloutChanged(**fields, counts=counts))
+
+
+def _asked(command: Command[Any]) -> dict[str, Any]:
+    """Return what a version says of the command that makes it."""
+    return {"command": command.id, "asked_by": command.asked_by}

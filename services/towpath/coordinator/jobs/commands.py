@@ -167,6 +167,7 @@ def _operation_view(record: OperationRecord) -> OperationView:
         begun_at=record.begun_at,
         ended_at=record.ended_at,
         note=record.note,
+        asked_by=record.asked_by,
         forecast=record.forecast,
         figures=record.figures,
     )

@@ -163,7 +163,8 @@ class ApplyRun:
         try:
             for number, (actions, command, plan) in enumerate(self._commands(job)):
                 identifier = f"{self.record.id}-{self.record.order.index(job)}-{number}"
-                answer = await self._insist(command.model_copy(update={"id": identifier}), job, plan)
+                part = {"id": identifier, "asked_by": self.record.asked_by}
+                answer = await self._insist(command.model_copy(update=part), job, plan)
                 known = [answer.operation] if answer and answer.operation not in change.operations else []
                 change = change.model_copy(
                     update={

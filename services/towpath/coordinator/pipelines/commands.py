@@ -275,6 +275,7 @@ def _record(
     return ApplyRecord(
         id=new_identifier(),
         command=command.id,
+        asked_by=command.asked_by,
         version=decision.version,
         spec=decision.spec,
         artefacts=dict(decision.artefacts),
@@ -292,7 +293,11 @@ def _version(record: ApplyRecord) -> PipelineVersion | None:
     if record.delete:
         return None
     return PipelineVersion(
-        version=record.version, at=record.begun_at, spec=record.spec, artefacts=record.artefacts
+        version=record.version,
+        at=record.begun_at,
+        asked_by=record.asked_by,
+        spec=record.spec,
+        artefacts=record.artefacts,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.message import Identifier, JobName, Model
+from towpath.contracts.message import AskedBy, Identifier, JobName, Model
 from towpath.contracts.pipeline import (
     Action,
     ApplyState,
@@ -42,6 +42,8 @@ class ApplyRecord(Model):
 
     id: Identifier
     command: Identifier
+    asked_by: AskedBy | None = None
+    """Who asked for it, and so for each of its operations."""
     version: int
     spec: PipelineSpec
     """The description of the pipeline; without jobs when it is deleted."""
@@ -107,4 +109,5 @@ def apply_view(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyVi
         ended_at=record.ended_at,
         changes=[changes[job].view() for job in record.order],
         note=record.note,
+        asked_by=record.asked_by,
     )
