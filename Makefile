@@ -4,14 +4,14 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Install what is needed: .venv with all Python packages, and Java 17. The second time it does nothing.
 
-$(STAMP): pyproject.toml infra/setup.sh
+$(STAMP): pyproject.toml requirements.lock infra/setup.sh
 	@infra/setup.sh
 	@touch $@
 
@@ -109,10 +109,16 @@ lint: setup ## Check style, format, types, layers, exported contracts, links bet
 	$(PYTHON) tests/document_links.py
 	$(PYTHON) tests/banned_words.py
 	$(PYTHON) -m towpath.protocols.tables --check
+	$(PYTHON) infra/supply/bill_of_materials.py --check
 
 export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models, tables from the strategies.
 	$(PYTHON) -m towpath.contracts.export
 	$(PYTHON) -m towpath.protocols.tables
+
+lock: setup ## Write requirements.lock for pyproject.toml, and the bill of materials (RENEW=1 takes the newest versions).
+	@$(PYTHON) -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements.lock $(if $(RENEW),--upgrade)
+	@$(PYTHON) infra/supply/bill_of_materials.py
 
 jar: setup ## Compile the one class in Java, which is kept in the repository. Needs a JDK; nothing else here does.
 	$(PYTHON) -m towpath.engines.spark.local_files

@@ -98,7 +98,10 @@ ensure_java
 ensure_mosquitto
 ensure_chromium
 say "installing Python packages"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
+# The versions that are tested, and no file with another hash.
+pip install --require-hashes --requirement requirements.lock
+pip install --no-deps --no-build-isolation -e .
 say "making an archive of the classes that engines load"
 .venv/bin/python -m towpath.engine.class_archive >&2 || say "there is none: engines take some seconds more to start"
 say "ready: .venv/bin/towpath --help"

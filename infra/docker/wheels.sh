@@ -57,7 +57,7 @@ libraries() {
 project() {
     local made
     made=$(echo "$target"/project/towpath-*.whl)
-    [ ! -e "$made" ] || [ -n "$(find contracts libs services pyproject.toml README.md -newer "$made" ! -name '*.pyc' \
+    [ ! -e "$made" ] || [ -n "$(find contracts libs services infra/supply pyproject.toml README.md -newer "$made" ! -name '*.pyc' \
         ! -name __pycache__ -print -quit)" ] || return 0
     say 'building Towpath itself'
     rm -rf "$target/project"

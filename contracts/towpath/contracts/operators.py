@@ -6,7 +6,6 @@ input), `input` (position of the input in the job) and `stored_at` (when the sit
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from towpath.contracts.fields import EntryName, FieldName, Fields, FieldType, StepModel, own_names
 from towpath.contracts.message import Model
 from towpath.contracts.prediction import Predict
+from towpath.contracts.spark_expressions import Expression
 
 MAX_QUERY_TEXT = 200_000
 """Characters of all queries of a job."""
@@ -66,26 +66,15 @@ class Clean(StepModel):
         return self
 
 
-_FORBIDDEN = re.compile(r"\b(java_method|reflect|try_reflect|select|from|input_file_\w+)\b\s*\(?", re.I)
-
-
-def _plain_expression(text: str) -> str:
-    match = _FORBIDDEN.search(text)
-    if match:
-        raise ValueError(f"{match.group(0).strip('( ')!r} may not be used in an expression")
-    return text
-
-
 class Filter(StepModel):
     """Keeps events for which a Spark SQL condition holds."""
 
     kind: Literal["filter"] = "filter"
     fields: Fields = Field(min_length=1)
-    where: str = Field(min_length=1)
+    where: Expression = Field(min_length=1)
     """Spark SQL condition over the fields, for example `delay > 15 and carrier <> 'AA'`."""
 
     _names = field_validator("fields")(own_names)
-    _plain = field_validator("where")(_plain_expression)
 
 
 class Map(StepModel):
@@ -93,15 +82,10 @@ class Map(StepModel):
 
     kind: Literal["map"] = "map"
     fields: Fields = Field(min_length=1)
-    select: dict[FieldName, str] = Field(min_length=1)
+    select: dict[FieldName, Expression] = Field(min_length=1)
     """New field → Spark SQL expression over the fields."""
 
     _names = field_validator("fields", "select")(own_names)
-
-    @field_validator("select")
-    @classmethod
-    def _plain(cls, select: dict[str, str]) -> dict[str, str]:
-        return {name: _plain_expression(text) for name, text in select.items()}
 
 
 class Forward(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,10 +11,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.spark_expressions import ALLOWED
 from towpath.operators.columns import first_line
+from towpath.operators.parsed_expressions import parsed_refusal
 from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 
 _ANSI = "spark.sql.ansi.enabled"
+
+_MOMENT = re.compile(r"cast\(\s*(now|today|tomorrow|yesterday)\b[^()]* as (date|timestamp)", re.I)
+"""A text that Spark replaces by the time at which it reads it."""
 
 
 @contextmanager
@@ -46,17 +52,20 @@ def value(rows: DataFrame, text: str, place: str) -> Column:
 
 
 def _checked(rows: DataFrame, text: str, place: str) -> str:
-    """The type of the expression over one event.
-
-    Spark refuses aggregates and generators inside a struct that stands beside a plain column. They are no
-    functions of one event: a generator would give several results the same message id.
-    """
+    """The type of the expression, which must be a function of one event that always gives the same value."""
     visible = [name for name in rows.columns if " " not in name]
     try:
-        analysed = rows.select(SERIAL, F.struct(F.expr(text).alias("value")).alias("checked"))
-        if "Window [" in analysed._jdf.queryExecution().analyzed().toString():  # pyright: ignore
-            raise _mismatch("looks at other events", place, text, visible)
-        return analysed.select("checked.value").dtypes[0][1]
+        refused = parsed_refusal(rows.sparkSession, text, rows.columns)
+        if refused is not None and refused.is_field_unknown:
+            raise _mismatch(refused.message, place, text, visible)
+        if refused is not None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED, refused.message, field=place, value=text, allowed=ALLOWED
+            )
+        analysed = rows.select(F.expr(text).alias("value"))
+        if _MOMENT.search(analysed._jdf.queryExecution().analyzed().toString()):  # pyright: ignore
+            raise _mismatch("compares with the time of reading", place, text, "times such as '2026-01-31'")
+        return analysed.dtypes[0][1]
     except (AnalysisException, PySparkException) as error:
         raise _mismatch(first_line(error), place, text, visible) from error
 

@@ -48,6 +48,9 @@ TUNING = {
     # The state of a job is in one partition, because a site's job is small and moves as a whole.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
+    # Expressions of users read their event: no files, and no variables of this process (`'${env:…}'`).
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # The engine looks four times a second, and late on a busy machine. It must miss no micro-batch's report.
     "spark.sql.streaming.numRecentProgressUpdates": "32",
