@@ -80,7 +80,7 @@ class Hub:
         self.fetched: list[str] = []
         self.reachable = True
 
-    async def fetch(self, connection: Any, api: str, digest: str) -> bytes:
+    async def fetch(self, connection: Any, digest: str) -> bytes:
         self.fetched.append(digest)
         await asyncio.sleep(0)
         if not self.reachable:

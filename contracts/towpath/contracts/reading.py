@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from towpath.contracts.message import ROOT, Command, Model, Scope, SiteName
 
@@ -27,3 +27,7 @@ class MayRead(Command[ReadingDecision]):
     site: Scope
     reader: SiteName
     stream: str
+
+
+READING_COMMANDS: tuple[type[Command[Any]], ...] = (MayRead,)
+"""Served by the coordinator and the collector."""

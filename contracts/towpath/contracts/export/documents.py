@@ -32,6 +32,7 @@ from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import PIPELINE_EVENTS
 from towpath.contracts.plan import DeploymentPlan
 from towpath.contracts.plan_commands import PLAN_EVENTS
+from towpath.contracts.reading import READING_COMMANDS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
@@ -56,6 +57,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_UPLINK_COMMANDS,
     *SITE_BROADCAST_COMMANDS,
     *JOINING_COMMANDS,
+    *READING_COMMANDS,
     *LOCAL_COMMANDS,
 )
 ALL_EVENTS = (

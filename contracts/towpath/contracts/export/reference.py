@@ -41,6 +41,7 @@ from towpath.contracts.plan import DeploymentPlan, TaskKind
 from towpath.contracts.plan_commands import PLAN_COMMANDS
 from towpath.contracts.plan_rollout import DeviceState, RolloutState, VersionKind
 from towpath.contracts.prediction import PredictOutput, RollingFunction, Side, Unit
+from towpath.contracts.reading import READING_COMMANDS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
@@ -183,6 +184,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *SITE_UPLINK_COMMANDS,
                     *SITE_BROADCAST_COMMANDS,
                     *JOINING_COMMANDS,
+                    *READING_COMMANDS,
                 ),
             ),
             _specifications(),
