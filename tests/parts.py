@@ -97,6 +97,7 @@ REST = (
         "durability", 20, "power cuts, full disks, wrong clocks, sleep; many moves under kills", ONE_WORKER
     ),
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
+    folder("security", 2, "what someone tries who has all keys of a site: refused, and told"),
     folder("supply", 1, "locked packages against known vulnerabilities, where a database answers; the wheel"),
     Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),
 )

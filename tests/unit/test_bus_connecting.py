@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from nats.aio.client import Client
 
 from towpath.bus import connecting
 from towpath.bus.connecting import FreshConnection, Login
@@ -46,3 +47,10 @@ async def test_connection_when_it_is_closed_then_the_client_is(fresh: FreshConne
     await fresh.close()
 
     assert client.is_closed
+
+
+def test_inbox_when_earlier_ones_are_known_then_cannot_be_foreseen() -> None:
+    client = connecting.unguessable(Client())
+    tokens = [client.new_inbox().rpartition(".")[2] for _ in range(3)]
+    assert {len(token) for token in tokens} == {22}, "the client cuts subjects at this length"
+    assert len({token[:4] for token in tokens}) == 3

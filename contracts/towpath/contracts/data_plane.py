@@ -219,6 +219,9 @@ KEEPER_PREFIX = "towpath-keeper-"
 """Beginning of the name of the consumer that lets `MQTT_STREAM` keep what it took after a serial number. That
 number follows, and its metadata say how far each output had come by then."""
 
+WEBHOOK_CONSUMER = "webhook"
+"""Name of the consumer of an output whose messages go to the job's webhook."""
+
 DUPLICATE_WINDOW_S = 120.0
 """Time for which a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
 

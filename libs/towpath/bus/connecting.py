@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import nats
 import nats.errors
 from nats.aio.client import Client
+from nats.nuid import NUID
 
 from towpath.bus.quick_client import QuickClient
 
 log = logging.getLogger(__name__)
+
+ClientT = TypeVar("ClientT", bound=Client)
 
 RETRY_PAUSE_S = 0.3
 """Between attempts."""
@@ -40,12 +44,14 @@ async def connect_persistently(login: Login, name: str) -> Client:
     that restarts refuses for a moment."""
     while True:
         try:
-            return await nats.connect(
-                **_options(login, name, PENDING_BYTES),
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,
-                error_cb=_log_connection_error,
+            return unguessable(
+                await nats.connect(
+                    **_options(login, name, PENDING_BYTES),
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.2,
+                    error_cb=_log_connection_error,
+                )
             )
         except (OSError, nats.errors.Error, TimeoutError):
             await asyncio.sleep(RETRY_PAUSE_S)
@@ -73,7 +79,7 @@ async def connect_once(
         lost(str(error) or type(error).__name__)
 
     async with asyncio.timeout(2 * CONNECT_S):
-        client = QuickClient()
+        client = unguessable(QuickClient())
         await client.connect(
             **_options(login, name, pending_bytes),
             allow_reconnect=False,
@@ -83,6 +89,23 @@ async def connect_once(
             error_cb=on_error,
         )
         return client
+
+
+class _RandomTokens(NUID):
+    """Tokens of as many characters as the client's own, which count up from one to the next."""
+
+    def next(self) -> bytearray:
+        return bytearray(secrets.token_urlsafe(16).encode())
+
+
+def unguessable(client: ClientT) -> ClientT:
+    """Let a client ask for answers at inboxes that no one can foresee.
+
+    Every site may publish to inboxes, because it answers requests. One that was asked before could otherwise
+    guess the inbox of the next request, to another site, and answer in its place.
+    """
+    client._nuid = _RandomTokens()
+    return client
 
 
 class FreshConnection:

@@ -67,6 +67,9 @@ A few seconds hardly delay the jobs that run meanwhile. A gigabyte would delay t
 LONGEST_REST_S = 1.0
 """If a chunk took longer, it waited for a link or a store, and not for a processor."""
 
+TRANSFERS = "towpath:transfer:"
+"""Beginning of the keys of all transfers."""
+
 GROUP = "target"
 POLL_S = 0.005
 """Between two looks for free room: far less than the time to write a chunk."""
@@ -117,7 +120,12 @@ class Pace:
 
 def transfer_key(operation: str, name: str) -> str:
     """Return the key of the Redis stream of an operation's transfer."""
-    return f"towpath:transfer:{operation}:{name}"
+    return f"{TRANSFERS}{operation}:{name}"
+
+
+def operation_of(key: str) -> str:
+    """Return the operation of a key that begins with `TRANSFERS`."""
+    return key.removeprefix(TRANSFERS).split(":")[0]
 
 
 def transfer_name(secret: str, operation: str) -> str:

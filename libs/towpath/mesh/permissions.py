@@ -17,7 +17,8 @@ Subjects of JetStream that cross between sites, as nats-server names them:
 - `towpath.mirror.<reader>.<site>.…`: messages of a site's streams to the mirrors at another
 - `$JSC.R.…`: replies of the origin to the server that makes a mirror
 - `$JS.FC.…`: flow control of mirrors
-- `$JS.ACK.…`: acknowledgements of services beside the hub that read a site's streams
+- `$JS.ACK.…`: acknowledgements. A leaf may publish them whatever its rights say, so that one site could
+  acknowledge for another. Only those of webhooks may enter a site.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from towpath.contracts.data_plane import (
     DEVICE_SUBJECTS,
     INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
+    WEBHOOK_CONSUMER,
     api_prefix,
     gate_prefix,
     mirror_delivery,
@@ -132,12 +134,15 @@ class Rights:
 
     def permissions(self) -> Permissions:
         """Return these rights as nats-server reads them."""
-        denied = [*self.deny, *self.deny_subscribe]
         permissions: Permissions = {
-            "publish": {"allow": [*self.publish], **({"deny": [*self.deny]} if self.deny else {})},
-            "subscribe": {"allow": [*self.subscribe], **({"deny": denied} if denied else {})},
+            "publish": _granted(self.publish, self.deny),
+            "subscribe": _granted(self.subscribe, [*self.deny, *self.deny_subscribe]),
         }
         return permissions | ({"allow_responses": _ANSWERS} if self.answers else {})
+
+
+def _granted(allowed: Sequence[str], denied: Sequence[str]) -> dict[str, list[str]]:
+    return {"allow": [*allowed], **({"deny": [*denied]} if denied else {})}
 
 
 def inbox(user: str) -> str:
@@ -254,8 +259,8 @@ def leaf(site: str) -> Rights:
             *site_calls(site, [">"]),
             f"{gate_prefix(site, '*')}.>",
             f"{mirror_delivery('*', site)}.>",
+            f"$JS.ACK.*.{WEBHOOK_CONSUMER}.>",
             *_FEEDING,
-            "$JS.ACK.>",
         ],
         deny=[_MQTT_INTERNAL, *_local(site)],
     )

@@ -16,12 +16,12 @@ REWRITE_FROM = "64mb"
 """From this size on, Redis rewrites its file without outdated entries when it has doubled. Chunks of state
 pass through the file, too: from 1 MB on, it would be rewritten after about ten of them."""
 
-_COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
-_SITE_COMMANDS = (
-    "+@stream +@string +@hash +@transaction +del +unlink +exists +type "
-    "+expire +pexpire +expireat +pexpireat +persist +ttl +pttl "
-    "+ping +hello +auth +echo +select +reset +client|setname +client|getname +client|id"
-)
+MOST_MEMORY = "1gb"
+"""Redis stores no more than this. The registry of a large mesh takes some hundred megabytes, and a transfer
+has at most eight chunks on their way."""
+
+_COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info +acl|log"
+_SITE_COMMANDS = "+@stream +@transaction +del +expire +ping +hello +auth +select +reset +client|setname"
 
 
 def redis_config(state: MeshState, home: Home) -> str:
@@ -40,6 +40,8 @@ def redis_config(state: MeshState, home: Home) -> str:
         "appendfsync always",
         # The file grows with every step of every operation, and with all state that travels.
         f"auto-aof-rewrite-min-size {REWRITE_FROM}",
+        f"maxmemory {MOST_MEMORY}",
+        "maxmemory-policy noeviction",
         'save ""',
         "user default off resetpass -@all",
         *users,

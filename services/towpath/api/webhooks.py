@@ -21,16 +21,13 @@ from nats.js.errors import NotFoundError
 
 from towpath.api.event_log import KeptEventReader, span
 from towpath.bus import Bus
-from towpath.contracts.data_plane import output_id, output_stream
+from towpath.contracts.data_plane import WEBHOOK_CONSUMER, output_id, output_stream
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import PipelineView
 from towpath.contracts.pipeline_commands import ListPipelines, ResultUndelivered
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
-
-CONSUMER = "webhook"
-"""Name of the place in each output stream."""
 
 LOOK_S = 60.0
 """Between two looks at all pipelines, if no event tells of a change."""
@@ -136,17 +133,17 @@ class Delivery:
         stream = output_stream(self._webhook.job)
         jetstream = self._bus.connection.jetstream(domain=self._webhook.site, timeout=ANSWER_S)
         try:
-            await jetstream.consumer_info(stream, CONSUMER)
+            await jetstream.consumer_info(stream, WEBHOOK_CONSUMER)
         except NotFoundError:
             await jetstream.add_consumer(stream, self._place())
-        reading = await jetstream.pull_subscribe_bind(consumer=CONSUMER, stream=stream)
+        reading = await jetstream.pull_subscribe_bind(consumer=WEBHOOK_CONSUMER, stream=stream)
         try:
             while True:
                 try:
                     [message] = await reading.fetch(1, timeout=IDLE_S)
                 except (nats.errors.TimeoutError, TimeoutError):
                     # A place that was deleted looks like one without news.
-                    await jetstream.consumer_info(stream, CONSUMER)
+                    await jetstream.consumer_info(stream, WEBHOOK_CONSUMER)
                 else:
                     await self._hand_over(message)
         finally:
@@ -157,8 +154,8 @@ class Delivery:
         """Describe a place at which one result waits for its end: the next may not overtake it."""
         policy = DeliverPolicy.ALL if self._since is None else DeliverPolicy.BY_START_TIME
         return ConsumerConfig(
-            name=CONSUMER,
-            durable_name=CONSUMER,
+            name=WEBHOOK_CONSUMER,
+            durable_name=WEBHOOK_CONSUMER,
             ack_policy=AckPolicy.EXPLICIT,
             ack_wait=ACK_WAIT_S,
             max_ack_pending=1,

@@ -35,6 +35,7 @@ from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
+from towpath.coordinator.state_store import StateStore
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
 from towpath.protocols.runner import Runner
@@ -102,6 +103,7 @@ async def _coordinate(
                 artefacts.watch(),
                 devices.watch(),
                 uplinks.watch(),
+                StateStore(registry, announcements.publish).watch(),
                 broadcasts.watch(),
             )
             watching = [watches.create_task(work) for work in watched]

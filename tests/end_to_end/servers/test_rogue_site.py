@@ -15,14 +15,9 @@ from nats.aio.msg import Msg
 
 from running.mesh import REFUSED_S, Mesh, last_is, received, running_mesh
 from running.promises import promise
+from running.raw_leaf import raw_leaf
 from running.waiting import WITHIN_S, eventually
-from towpath.bus import Bus, ensure_events_stream, follow_events
 from towpath.contracts import data_plane
-from towpath.contracts.commands import RemoveJob
-from towpath.contracts.data_plane import api_prefix
-from towpath.contracts.events import EVENTS_STREAM, SecurityRefused
-from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.reply import Done
 from towpath.contracts.site import Retention
 from towpath.mesh.credentials import Credential
 from towpath.mesh.nats_config import ACCOUNT, site_config
@@ -139,34 +134,17 @@ async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh
         assert await last_is(agent, data_plane.IN_STREAM, 0)
 
 
-@promise("restricted")
-async def test_rogue_site_is_not_obeyed_when_jetstream_delivers_its_message_as_a_command(
-    mesh: Mesh, rogue: Client
-) -> None:
-    removed: list[str] = []
-
-    async def remove(command: RemoveJob) -> Done:
-        removed.append(command.job)
-        return Done()
-
-    login = mesh.state.login("coordinator")
-    async with await Bus.connect(mesh.state.hub_url, login.user, login.password, name="coordinator") as bus:
-        await ensure_events_stream(bus)
-        await bus.serve(RemoveJob, remove)
-        await rogue.publish("towpath.v1.event.x.one", RemoveJob(job="hourly-jfk", purge=True).to_bytes())
-        consumer = {
-            "stream_name": EVENTS_STREAM,
-            "config": {"deliver_subject": RemoveJob.subject, "ack_policy": "none", "deliver_policy": "all"},
-        }
-        call = f"{api_prefix(HUB_SCOPE)}.CONSUMER.CREATE.{EVENTS_STREAM}"
-        made = json.loads((await rogue.request(call, json.dumps(consumer).encode(), timeout=WITHIN_S)).data)
-        assert "error" not in made, made  # The servers do not stop this, so the receiver must.
-
-        async with asyncio.timeout(WITHIN_S):
-            events = follow_events(bus, from_start=True, subject=SecurityRefused.subject)
-            told = await anext(body async for _, body in events)
-    assert removed == []
-    assert (told["by"], told["kind"]) == ("coordinator", "RemoveJob")
+async def test_rogue_site_when_it_acknowledges_for_another_then_nothing_is_acknowledged(mesh: Mesh) -> None:
+    async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+        jetstream = agent.jetstream()
+        await jetstream.add_stream(name="OUT_kept", subjects=["sink.jfk.kept.1"])
+        await engine.jetstream().publish("sink.jfk.kept.1", b"x")
+        reader = await jetstream.pull_subscribe("", durable="reader", stream="OUT_kept")
+        [unacknowledged] = await reader.fetch(1, timeout=WITHIN_S)
+        async with raw_leaf(mesh.state, "lga") as leaf:
+            await leaf.publish(unacknowledged.reply, b"+ACK")
+        await asyncio.sleep(REFUSED_S)
+        assert (await jetstream.consumer_info("OUT_kept", "reader")).num_ack_pending == 1
 
 
 async def _publish(client: Client, subject: str) -> None:

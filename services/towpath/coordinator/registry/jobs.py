@@ -285,6 +285,14 @@ class Registry:
         members = await self.call("smembers", UNFINISHED)
         return sorted(members)
 
+    async def keys(self, pattern: str) -> list[str]:
+        """Return the keys of a pattern."""
+
+        async def found() -> list[str]:
+            return [key async for key in self._redis.scan_iter(match=pattern, count=1000)]
+
+        return await self._patiently(found)
+
     async def operation_of(self, command: str) -> str | None:
         """Return the operation that a command became, if it was accepted before."""
         return await self.call("get", command_key(command))

@@ -1,0 +1,54 @@
+"""Watch over the state store, the Redis that sites share: it is for state on its way, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from redis.exceptions import RedisError
+
+from towpath.bus.authenticity import Refusals
+from towpath.checkpoints.transfer import TRANSFERS, operation_of
+from towpath.contracts.message import Event
+from towpath.coordinator.registry.jobs import Registry
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+"""For so long a site can keep others from storing: `towpath.mesh.redis_config` bounds how much fits in."""
+
+
+class StateStore:
+    """Tells of what Redis refused to sites, and deletes what belongs to no operation."""
+
+    def __init__(self, registry: Registry, publish: Callable[[Event], Awaitable[None]]) -> None:
+        self._registry = registry
+        self._publish = publish
+        self._refusals = Refusals("redis")
+
+    async def watch(self) -> None:
+        """Look until cancelled. Failures do not end it."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self.look()
+            except RedisError as error:
+                log.warning("the state store was not looked at: %s", error)
+
+    async def look(self) -> None:
+        """Look once."""
+        for entry in await self._registry.call("acl_log"):
+            await self._tell(f"redis {entry['reason']}", entry["object"], entry["username"], "no right to it")
+        await self._registry.call("acl_log_reset")
+        keys = await self._registry.keys(f"{TRANSFERS}*")
+        running = await self._registry.unfinished() if keys else []
+        for key in keys:
+            if operation_of(key) not in running:
+                await self._registry.call("unlink", key)
+                await self._tell("redis store", key, "", "it belongs to no operation, and was deleted")
+
+    async def _tell(self, kind: str, what: str, who: str, why: str) -> None:
+        event = self._refusals.event(kind, what, who=who, why=why)
+        if event is not None:
+            await self._publish(event)

@@ -1,0 +1,112 @@
+"""What a gate lets through, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from running.attacks import consumer
+from towpath.contracts.data_plane import gate_prefix, mirror_delivery
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.streams import gate as gates
+from towpath.streams.gate import Gate
+
+OWN = mirror_delivery("jfk", "cloud") + ".M.x"
+
+
+class Site:
+    """The site jfk, whose gate a request comes to. `cloud` reads IN there."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, bytes, str]] = []
+        self.told: list[Any] = []
+        self.asked: list[tuple[str, str]] = []
+        self.is_known = True
+        self.connection = self
+        self.gate = Gate(cast("Any", self), "jfk", self.permits)
+
+    async def subscribe(self, subject: str, cb: Any) -> None:
+        self.deliver = cb
+
+    async def publish(self, subject: Any, body: bytes = b"", *, reply: str = "", headers: Any = None) -> None:
+        if isinstance(subject, str):
+            self.sent.append((subject, body, reply))
+        else:
+            self.told.append(subject)
+
+    async def permits(self, reader: str, stream: str) -> bool:
+        self.asked.append((reader, stream))
+        if not self.is_known:
+            raise TowpathError(ErrorCode.UNREACHABLE, "no coordinator")
+        return (reader, stream) == ("cloud", "IN")
+
+    async def request(self, call: str, body: bytes = b"", reader: str = "cloud") -> None:
+        message = SimpleNamespace(subject=f"{gate_prefix('jfk', reader)}.{call}", data=body, reply="_INBOX.r")
+        await self.gate._take(cast("Any", message))
+
+
+async def test_request_when_the_reader_reads_the_stream_then_jetstream_answers_it_itself() -> None:
+    site = Site()
+    await site.request("DIRECT.GET.IN", b'{"seq": 1}')
+    assert site.sent == [("$JS.jfk.API.DIRECT.GET.IN", b'{"seq": 1}', "_INBOX.r")]
+    assert site.told == []
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        ("CONSUMER.CREATE.IN.JS_MIRROR_a", consumer("IN", OWN)),
+        ("CONSUMER.CREATE.IN", consumer("IN", OWN, name="JS_MIRROR_a", flow_control=True, sourcing=True)),
+    ],
+)
+async def test_consumer_when_it_feeds_a_mirror_of_the_reader_then_passes(call: str, body: bytes) -> None:
+    site = Site()
+    await site.request(call, body)
+    assert site.sent == [(f"$JS.jfk.API.{call}", body, "_INBOX.r")]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "reader"),
+    [
+        ("STREAM.DELETE.IN", b"", "cloud"),
+        ("STREAM.INFO", b"", "cloud"),
+        ("STREAM.INFO.OUT_a", b"", "cloud"),
+        ("DIRECT.GET.IN", b"", "lga"),
+        ("CONSUMER.CREATE.IN", consumer("IN", "towpath.v1.heartbeat.jfk"), "cloud"),
+        ("CONSUMER.CREATE.IN", consumer("OUT_a", OWN), "cloud"),
+        ("CONSUMER.CREATE.IN", consumer("IN", OWN, durable_name="kept"), "cloud"),
+        ("CONSUMER.CREATE.IN", consumer("IN", OWN, name="webhook"), "cloud"),
+        ("CONSUMER.CREATE.IN", consumer("IN", OWN, ack_policy="explicit"), "cloud"),
+        ("CONSUMER.CREATE.IN", b"[]", "cloud"),
+    ],
+)
+async def test_request_when_the_reader_has_no_business_there_then_is_refused_and_told(
+    call: str, body: bytes, reader: str
+) -> None:
+    site = Site()
+    await site.request(call, body, reader)
+    [(subject, answer, _)] = site.sent
+    assert (subject, json.loads(answer)["error"]["code"]) == ("_INBOX.r", 403)
+    assert [event.who for event in site.told] == [reader]
+
+
+async def test_reader_when_no_one_can_be_asked_then_passes_only_if_it_did_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gates, "GRANTED_S", 0.0)
+    site = Site()
+    await site.request("DIRECT.GET.IN")
+    site.is_known = False
+    await site.request("DIRECT.GET.IN")
+    await site.request("DIRECT.GET.METRICS")
+    assert [subject for subject, *_ in site.sent] == ["$JS.jfk.API.DIRECT.GET.IN"] * 2
+
+
+async def test_reader_when_it_was_let_through_then_no_one_is_asked_again_for_some_time() -> None:
+    site = Site()
+    for _ in range(3):
+        await site.request("DIRECT.GET.IN")
+    assert site.asked == [("cloud", "IN")]
