@@ -39,6 +39,8 @@ SENSORS = 20
 WARM_S, MEASURED_S, FIRST_S = 20.0, 40.0, 240.0
 ENGINE = "engine"
 CPU = "CPU ms per 1,000 events"
+EVENTS = "events/s"
+AT_A_TIME = 4
 PLANNED = "CPU s for 1,000"
 FIRST = "first answer, s"
 STEADY_S = 3.0
@@ -84,8 +86,8 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     measured.cases.append(_planned())
     say("twenty queries as one text")
     together = await _cost(mesh, ["".join(twenty())], warm_s, seconds)
-    say("twenty queries as twenty texts")
-    apart = await _cost(mesh, twenty(), warm_s, seconds)
+    say("twenty queries as twenty texts, four at a time")
+    apart = await _apart(mesh, twenty(), warm_s, seconds)
     _compared(measured, "20 queries in one text", together, "in 20 texts", apart, Target(at_most=0.2))
     say("one query, and a second one upon it")
     one = await _cost(mesh, [SIMPLE], warm_s, seconds)
@@ -136,7 +138,23 @@ async def _cost(mesh: MeasuredMesh, texts: Sequence[str], warm_s: float, seconds
         await sending.stop()
     await _remove(mesh, asked)
     spent, events = usage[ENGINE].cpu_s - used[ENGINE].cpu_s, (after - before) / len(asked)
-    return {CPU: rounded(1e6 * spent / max(events, 1)), "events/s": rounded(events / seconds)}
+    return {CPU: rounded(1e6 * spent / max(events, 1)), EVENTS: rounded(events / seconds)}
+
+
+async def _apart(mesh: MeasuredMesh, texts: Sequence[str], warm_s: float, seconds: float) -> dict[str, Value]:
+    """Return the cost of texts that share nothing.
+
+    All at once they would be forty jobs, more than two cores can run. So a few run at a time, and their costs
+    are added.
+    """
+    spent, events = 0.0, 0.0
+    for first in range(0, len(texts), AT_A_TIME):
+        cost = await _cost(mesh, texts[first : first + AT_A_TIME], warm_s, seconds)
+        together, rate = cost[CPU], cost[EVENTS]
+        assert isinstance(together, float | int)
+        assert isinstance(rate, float | int)
+        spent, events = spent + together, events + rate * AT_A_TIME / len(texts)
+    return {CPU: rounded(spent), EVENTS: rounded(events)}
 
 
 async def _promised(mesh: MeasuredMesh, warm_s: float, seconds: float) -> Case:

@@ -144,3 +144,20 @@ def test_offset_when_a_checkpoint_holds_it_then_is_read_and_written_alike(
 
 def test_dead_letter_when_a_job_names_none_then_is_beside_its_topic() -> None:
     assert Output(site="jfk", topic="stats/hourly").rejected_topic == "stats/hourly/rejected"
+
+
+@pytest.mark.parametrize(
+    ("user", "site", "prefix"),
+    [
+        ("jfk.agent", "jfk", "$JS.jfk.API"),
+        ("jfk.engine", "lga", "towpath.read.jfk.lga"),
+        ("jfk.agent", "hub", "towpath.read.jfk.hub"),
+        ("hub.monitor", "jfk", "$JS.jfk.API"),
+        ("hub.coordinator", "hub", "$JS.hub.API"),
+        (None, "jfk", "$JS.jfk.API"),
+    ],
+)
+def test_user_when_it_calls_jetstream_of_another_site_then_asks_at_its_gate(
+    user: str | None, site: str, prefix: str
+) -> None:
+    assert data_plane.api_for(user, site) == prefix

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from operation_trial import entry, operation
+
 from towpath.coordinator.reading import read_by
 
 OUTPUTS = {("out", name) for name in ("OUT_hourly-jfk", "REJECTED_hourly-jfk", "SHADOW_hourly-jfk")}

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from towpath.contracts.message import HUB_SCOPE
+
 # Subjects ------------------------------------------------------------------------------------------------
 
 DEVICE_PREFIX = "site/"
@@ -176,10 +178,10 @@ def api_for(user: str | None, site: str) -> str:
     """Prefix of the JetStream interface of a site, or of the hub, for a user of the mesh.
 
     The processes of a site (`jfk.agent`) reach their own server directly, and others through the gates there.
-    Services beside the hub, whose names have no dot, reach every site directly.
+    Services beside the hub (`hub.coordinator`) and people (`operator`) reach every site directly.
     """
     reader, dot, _ = (user or "").partition(".")
-    return gate_prefix(site, reader) if dot and reader != site else api_prefix(site)
+    return api_prefix(site) if not dot or reader in (HUB_SCOPE, site) else gate_prefix(site, reader)
 
 
 def mirror_delivery(site: str, reader: str) -> str:

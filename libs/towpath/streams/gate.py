@@ -32,7 +32,8 @@ Permits = Callable[[str, str], Awaitable[bool]]
 """Tells if a reader may read a stream. Raises `TowpathError` while that cannot be known."""
 
 CONSUMER_CREATE = "CONSUMER.CREATE"
-CALLS = ("STREAM.INFO", "DIRECT.GET", CONSUMER_CREATE)
+CONSUMER_DELETE = "CONSUMER.DELETE"
+CALLS = ("STREAM.INFO", "DIRECT.GET", CONSUMER_CREATE, CONSUMER_DELETE)
 """Calls that a gate lets through, each followed by the name of the stream."""
 
 FEEDER_NAME = re.compile(r"JS_MIRROR_\w+")
@@ -105,6 +106,8 @@ class Gate:
         """Return why a request may not pass, in words; None if it may; "" if that cannot be known now."""
         if request.call == CONSUMER_CREATE and not _feeds_a_mirror(body, request, self._site):
             return "makes a consumer that feeds no mirror of its own"
+        if request.call == CONSUMER_DELETE and not FEEDER_NAME.fullmatch(request.api.rpartition(".")[2]):
+            return "deletes a consumer that feeds no mirror"
         key, now = (request.reader, request.stream), time.monotonic()
         if self._granted.get(key, 0.0) > now:
             return None

@@ -19,6 +19,10 @@ LOOK_EVERY_S = 5.0
 """For so long a site can keep others from storing: `towpath.mesh.redis_config` bounds how much fits in."""
 
 
+GREETING = "client"
+"""Command with which libraries introduce themselves when they connect, welcome or not."""
+
+
 class StateStore:
     """Tells of what Redis refused to sites, and deletes what belongs to no operation."""
 
@@ -39,7 +43,10 @@ class StateStore:
     async def look(self) -> None:
         """Look once."""
         for entry in await self._registry.call("acl_log"):
-            await self._tell(f"redis {entry['reason']}", entry["object"], entry["username"], "no right to it")
+            if entry["object"] != GREETING:
+                await self._tell(
+                    f"redis {entry['reason']}", entry["object"], entry["username"], "no right to it"
+                )
         await self._registry.call("acl_log_reset")
         keys = await self._registry.keys(f"{TRANSFERS}*")
         running = await self._registry.unfinished() if keys else []
