@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from towpath.contracts.message import HUB_SCOPE
-
 # Subjects ------------------------------------------------------------------------------------------------
 
 DEVICE_PREFIX = "site/"
@@ -174,6 +172,9 @@ def gate_prefix(site: str, reader: str) -> str:
     return f"towpath.read.{reader}.{site}"
 
 
+_HUB = "hub"  # `message.HUB_SCOPE`. Spark's Python workers import this module, and need no models.
+
+
 def api_for(user: str | None, site: str) -> str:
     """Prefix of the JetStream interface of a site, or of the hub, for a user of the mesh.
 
@@ -181,7 +182,7 @@ def api_for(user: str | None, site: str) -> str:
     Services beside the hub (`hub.coordinator`) and people (`operator`) reach every site directly.
     """
     reader, dot, _ = (user or "").partition(".")
-    return api_prefix(site) if not dot or reader in (HUB_SCOPE, site) else gate_prefix(site, reader)
+    return api_prefix(site) if not dot or reader in (_HUB, site) else gate_prefix(site, reader)
 
 
 def mirror_delivery(site: str, reader: str) -> str:
