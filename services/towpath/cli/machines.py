@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
+from towpath.cli import systemd_unit
 from towpath.cli.at_site import jobs_at
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, say, working
@@ -123,27 +124,38 @@ def join(
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until the site must be up.")
     ] = JOIN_S,
+    install_service: Annotated[
+        bool,
+        typer.Option("--install-service", help="Have systemd start the site with the machine, and now."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Join a mesh: run one site of it on this machine. Only connections to the hub are made.
 
     The site's keys are made here. It needs the hub's ports for clients, sites and Redis.
 
-    Example: `towpath join barge.bundle`
+    Example: `towpath join barge.bundle --install-service`
     """
     home = home_of(context)
     bundle = _read(file)
     with working("joining …"):
         asyncio.run(_ask_in(_own_state(home, bundle), bundle, within_s))
-    go_on(home, within_s, as_json=as_json)
+    if install_service:
+        lifecycle.down(home)  # From here on it is systemd's.
+        say(f"installed {systemd_unit.install(home, bundle.site)}")
+    go_on(home, within_s, as_json=as_json, start=not install_service)
 
 
-def go_on(home: Home, within_s: float, *, as_json: bool) -> None:
-    """Run the site of a machine that has joined, and return when it is up. Raises `TowpathError`."""
+def go_on(home: Home, within_s: float, *, as_json: bool, start: bool = True) -> None:
+    """Run the site of a machine that has joined, and return when it is up. Raises `TowpathError`.
+
+    Without `start`, someone else starts it.
+    """
     state = MeshState.load(home)
     assert state.joined is not None
     with working("starting …"):
-        lifecycle.start(home)
+        if start:
+            lifecycle.start(home)
         asyncio.run(_until_up(home, state.joined, within_s))
     access = state.site(state.joined)
     if as_json:
@@ -168,6 +180,7 @@ def leave(
         )
     if not force:
         _check_idle(home, state.joined)
+    systemd_unit.uninstall(state.joined)
     lifecycle.down(home)
     home.state.unlink()
     if as_json:
