@@ -1,4 +1,4 @@
-"""What a gate lets through, and what it refuses."""
+"""Requests that a gate lets through, and requests that it refuses."""
 
 from __future__ import annotations
 

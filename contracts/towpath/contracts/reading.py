@@ -1,4 +1,4 @@
-"""What a site asks before it lets another site read one of its streams."""
+"""The question that a site asks before it lets another site read one of its streams."""
 
 from __future__ import annotations
 
