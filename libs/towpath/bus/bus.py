@@ -184,7 +184,7 @@ class Bus:
         """
 
         async def on_message(message: Msg) -> None:
-            self._own(asyncio.create_task(self._answer(kind, handler, message)))
+            self.own(asyncio.create_task(self._answer(kind, handler, message)))
 
         await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
 
@@ -295,7 +295,8 @@ class Bus:
         if event is not None:
             await self.publish(event)
 
-    def _own(self, task: asyncio.Task[None]) -> None:
+    def own(self, task: asyncio.Task[None]) -> None:
+        """Cancel and await a task, if it has not ended, when the bus is closed."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -79,13 +79,14 @@ class Gate:
         self._waiting: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Take requests from now on. Tasks of the gate end with the bus."""
+        """Take requests from now on, as long as the bus lives."""
 
         async def on_message(message: Msg) -> None:
             if len(self._waiting) < PENDING:
                 task = asyncio.create_task(self._take(message))
                 self._waiting.add(task)
                 task.add_done_callback(self._waiting.discard)
+                self._bus.own(task)
 
         await self._bus.connection.subscribe(f"{gate_prefix(self._site, '*')}.>", cb=on_message)
 
