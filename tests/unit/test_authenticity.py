@@ -79,10 +79,9 @@ class Connection:
     async def publish(self, subject: str, body: bytes, **_: Any) -> None:
         self.published[subject] = body
 
-    async def send(self, subject: str, message: Message) -> None:
-        await self.deliver(
-            SimpleNamespace(subject=subject, data=message.to_bytes(), headers=None, reply="_INBOX.rogue")
-        )
+    async def send(self, subject: str, message: Message, reply: str = "_INBOX.rogue") -> None:
+        data = message.to_bytes()
+        await self.deliver(SimpleNamespace(subject=subject, data=data, headers=None, reply=reply))
 
 
 async def test_command_when_a_stream_delivers_it_then_is_neither_executed_nor_answered() -> None:
@@ -98,6 +97,20 @@ async def test_command_when_a_stream_delivers_it_then_is_neither_executed_nor_an
     await asyncio.gather(*bus._tasks)
 
     assert (executed, [*connection.published]) == ([], [SecurityRefused.subject])
+
+
+async def test_command_when_its_answer_would_be_a_command_then_is_not_answered() -> None:
+    connection = Connection()
+
+    async def remove(_: RemoveJob) -> Done:
+        return Done()
+
+    bus = Bus(connection)  # type: ignore[arg-type]
+    await bus.serve(RemoveJob, remove)
+    await connection.send(RemoveJob.subject, REMOVE, reply="towpath.v1.command.jfk.stop-job")
+    await asyncio.gather(*bus._tasks)
+
+    assert connection.published == {}
 
 
 async def test_heartbeat_when_it_names_another_site_then_is_not_handled() -> None:

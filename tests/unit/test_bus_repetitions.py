@@ -29,13 +29,13 @@ class Connection:
         self.deliver = cb
 
     async def publish(self, subject: str, body: bytes, **_: Any) -> None:
-        self.answers[subject] = body
+        self.answers[subject.removeprefix("_INBOX.")] = body
 
     async def send(self, reply: str) -> None:
         assert self.deliver is not None
         body = COMMAND.to_bytes()
         await self.deliver(
-            SimpleNamespace(subject=COMMAND.to_subject(), data=body, headers=None, reply=reply)
+            SimpleNamespace(subject=COMMAND.to_subject(), data=body, headers=None, reply=f"_INBOX.{reply}")
         )
 
 

@@ -43,15 +43,16 @@ class Site:
             raise TowpathError(ErrorCode.UNREACHABLE, "no coordinator")
         return (reader, stream) == ("cloud", "IN")
 
-    async def request(self, call: str, body: bytes = b"", reader: str = "cloud") -> None:
-        message = SimpleNamespace(subject=f"{gate_prefix('jfk', reader)}.{call}", data=body, reply="_INBOX.r")
+    async def request(self, call: str, body: bytes = b"", reader: str = "cloud", reply: str = "") -> None:
+        subject = f"{gate_prefix('jfk', reader)}.{call}"
+        message = SimpleNamespace(subject=subject, data=body, reply=reply or f"_INBOX.{reader}.agent.r")
         await self.gate._take(cast("Any", message))
 
 
 async def test_request_when_the_reader_reads_the_stream_then_jetstream_answers_it_itself() -> None:
     site = Site()
     await site.request("DIRECT.GET.IN", b'{"seq": 1}')
-    assert site.sent == [("$JS.jfk.API.DIRECT.GET.IN", b'{"seq": 1}', "_INBOX.r")]
+    assert site.sent == [("$JS.jfk.API.DIRECT.GET.IN", b'{"seq": 1}', "_INBOX.cloud.agent.r")]
     assert site.told == []
 
 
@@ -64,8 +65,8 @@ async def test_request_when_the_reader_reads_the_stream_then_jetstream_answers_i
 )
 async def test_consumer_when_it_feeds_a_mirror_of_the_reader_then_passes(call: str, body: bytes) -> None:
     site = Site()
-    await site.request(call, body)
-    assert site.sent == [(f"$JS.jfk.API.{call}", body, "_INBOX.r")]
+    await site.request(call, body, reply="$JSC.R.x")
+    assert site.sent == [(f"$JS.jfk.API.{call}", body, "$JSC.R.x")]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,18 @@ async def test_request_when_the_reader_has_no_business_there_then_is_refused_and
     site = Site()
     await site.request(call, body, reader)
     [(subject, answer, _)] = site.sent
-    assert (subject, json.loads(answer)["error"]["code"]) == ("_INBOX.r", 403)
+    assert (subject, json.loads(answer)["error"]["code"]) == (f"_INBOX.{reader}.agent.r", 403)
     assert [event.who for event in site.told] == [reader]
+
+
+@pytest.mark.parametrize("reply", ["towpath.v1.command.jfk.stop-job", "_INBOX.lga.agent.x", "site.a"])
+async def test_request_when_its_answer_would_go_to_others_then_is_refused_without_an_answer(
+    reply: str,
+) -> None:
+    site = Site()
+    await site.request("DIRECT.GET.IN", reply=reply)
+    assert site.sent == []
+    assert [event.who for event in site.told] == ["cloud"]
 
 
 async def test_reader_when_no_one_can_be_asked_then_passes_only_if_it_did_before(

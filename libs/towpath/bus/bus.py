@@ -41,6 +41,9 @@ RETRY_PAUSE_S = 0.3
 """Between attempts of a command that no one received: too long to flood, short beside any deadline."""
 
 
+INBOXES = "_INBOX."
+"""Beginning of the subjects at which clients of NATS wait for answers."""
+
 REMEMBERED_ANSWERS = 2000
 """Answers kept to recognise repeated commands.
 
@@ -201,8 +204,11 @@ class Bus:
                 await self._reply(kind, message, await self._decide(kind, handler, message.subject, body))
 
     async def _reply(self, kind: type[CommandT], message: Msg, reply: Reply[Any] | None) -> None:
-        """Send an answer, if there is one and the sender waits for it."""
-        if reply is None or not message.reply:
+        """Send an answer, if there is one and the sender waits for it.
+
+        Only inboxes get answers: this service may publish where the sender may not.
+        """
+        if reply is None or not message.reply.startswith(INBOXES):
             return
         try:
             for body in await leaving(kind, message.reply, reply.model_dump_json().encode()):

@@ -39,6 +39,9 @@ CALLS = ("STREAM.INFO", "DIRECT.GET", CONSUMER_CREATE, CONSUMER_DELETE)
 FEEDER_NAME = re.compile(r"JS_MIRROR_\w+")
 """Names that servers give the consumers of their mirrors. Under another name, another consumer is changed."""
 
+SERVERS_INBOX = "$JSC.R."
+"""Beginning of the subjects at which servers wait for answers about their mirrors."""
+
 GRANTED_S = 60.0
 """No one is asked again about a reader that was let through within this time."""
 
@@ -92,7 +95,7 @@ class Gate:
 
     async def _take(self, message: Msg) -> None:
         request = _Request.of(message.subject)
-        why = "is no call that passes" if request is None else await self._obstacle(request, message.data)
+        why = "is no call that passes" if request is None else await self._obstacle(request, message)
         try:
             if why is None and request is not None:
                 # JetStream answers the reader itself: what it asked for does not pass through here.
@@ -103,9 +106,12 @@ class Gate:
         except (nats.errors.Error, OSError) as error:
             log.warning("a request of %s was not passed on: %s", message.subject, error)
 
-    async def _obstacle(self, request: _Request, body: bytes) -> str | None:
+    async def _obstacle(self, request: _Request, message: Msg) -> str | None:
         """Return why a request may not pass, in words; None if it may; "" if that cannot be known now."""
-        if request.call == CONSUMER_CREATE and not _feeds_a_mirror(body, request, self._site):
+        if not message.reply.startswith((f"_INBOX.{request.reader}.", SERVERS_INBOX)):
+            # JetStream would send what is stored there, and for its receiver it would come from JetStream.
+            return "wants the answer elsewhere than at an inbox of its own"
+        if request.call == CONSUMER_CREATE and not _feeds_a_mirror(message.data, request, self._site):
             return "makes a consumer that feeds no mirror of its own"
         if request.call == CONSUMER_DELETE and not FEEDER_NAME.fullmatch(request.api.rpartition(".")[2]):
             return "deletes a consumer that feeds no mirror"
@@ -124,12 +130,12 @@ class Gate:
         return None
 
     async def _refuse(self, message: Msg, why: str) -> None:
-        if message.reply:
+        _, _, reader, _, *call = message.subject.split(".")
+        if message.reply.startswith((f"_INBOX.{reader}.", SERVERS_INBOX)):
             said = {"code": 403, "description": f"refused: this site {why}"}
             await self._bus.connection.publish(
                 message.reply, json.dumps({"error": said}).encode(), headers={"Status": "403"}
             )
-        _, _, reader, _, *call = message.subject.split(".")
         event = self._refusals.event(".".join(call[:2]), message.subject, who=reader, why=f"it {why}")
         if event is not None:
             await self._bus.publish(event)
