@@ -23,11 +23,13 @@ from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability, FaultSettings, MeshSpec, SiteSpec
+from towpath.contracts.tls import TlsSpec
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
-from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.servers import hub_server, redis_door, redis_server, site_server
 from towpath.mesh.state import MeshState
+from towpath.mesh.tls_files import client_context
 from towpath.processes import ChildSpec, find, launch, stop
 from towpath.streams.gate import Gate, Permits
 
@@ -62,6 +64,8 @@ class Mesh:
     @asynccontextmanager
     async def client(self, url: str, credential: Credential, **options: Any) -> AsyncIterator[Client]:
         """Open a connection that is closed in the end. Expected refusals are not printed."""
+        if url == self.state.hub_url and (tls := self.state.hub_tls()) is not None:
+            options = {"tls": tls, "tls_handshake_first": True, **options}
         connection = await nats.connect(
             url,
             user=credential.user,
@@ -94,7 +98,8 @@ class Mesh:
             url, login = self.state.hub_url, self.state.login("coordinator")
         else:
             url, login = self.state.sites[site].nats_url, self.state.sites[site].login("agent")
-        async with await Bus.connect(url, login.user, login.password, name=f"{site}-gate") as bus:
+        tls = self.state.hub_tls() if site == HUB_SCOPE else None
+        async with await Bus.connect(url, login.user, login.password, name=f"{site}-gate", tls=tls) as bus:
             await Gate(bus, site, permits).open()
             await flushed(bus.connection)
             yield
@@ -106,7 +111,7 @@ class Mesh:
             access.mqtt_port,
             username=access.device.user,
             password=access.device.password,
-            **options,
+            **{"tls_context": client_context(access.mqtt_authority) if access.mqtt_tls else None, **options},
         )
 
 
@@ -137,12 +142,17 @@ def own_servers(tmp_path: Path) -> Iterator[Mesh]:
 
 
 @contextmanager
-def running_mesh(directory: Path, *, faults: bool = True) -> Iterator[Mesh]:
-    """Run hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without."""
+def running_mesh(directory: Path, *, faults: bool = True, tls: bool | None = None) -> Iterator[Mesh]:
+    """Run hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without.
+
+    With `tls`, connections are encrypted, and the door of Redis runs, too.
+    """
     home = Home(directory)
     sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
-    state = provision(home, MeshSpec(sites=sites, faults=FaultSettings(enabled=faults)))
+    spec = MeshSpec(sites=sites, faults=FaultSettings(enabled=faults), tls=TlsSpec(enabled=tls))
+    state = provision(home, spec)
     specs = [hub_server(state, home), redis_server(state, home)]
+    specs += [redis_door(state, home)] if tls else []
     specs += [site_server(state, site, home) for site in state.sites]
     running = Mesh(state, home, {spec.name: spec for spec in specs})
     try:

@@ -16,6 +16,7 @@ from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
+from towpath.contracts.tls import TlsSpec
 from towpath.lab.links.record import LinkRecord
 from towpath.lab.links.settings import LinkSettings
 from towpath.lab.proxy.recorded_conditions import RecordedConditions
@@ -68,7 +69,8 @@ def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> 
 
 def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home: Home) -> None:
     addresses = Addresses(hub="hub", redis="store", links="wan")
-    spec = emulated("jfk").model_copy(update={"listen": "0.0.0.0", "addresses": addresses})
+    told = {"listen": "0.0.0.0", "addresses": addresses, "tls": TlsSpec(allow_plain=True)}
+    spec = emulated("jfk").model_copy(update=told)
     state = provision(home, spec)
     access = state.site("jfk")
     assert state.hub_url == f"nats://hub:{state.spec.hub_port}"

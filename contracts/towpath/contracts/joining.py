@@ -35,6 +35,8 @@ class Bundle(Model):
     leaf_port: int
     """Port at which the hub takes the site's server."""
     invitation: Invitation
+    authority: str | None = None
+    """Certificate of the mesh's authority, PEM; null: the mesh encrypts nothing."""
 
     @property
     def site(self) -> str:
@@ -47,6 +49,8 @@ class SiteJoined(Model):
 
     site: SiteName
     at: datetime
+    certificate: str | None = None
+    """Of the site, PEM; null: the mesh encrypts nothing."""
 
 
 class JoinSite(Command[SiteJoined]):
@@ -64,6 +68,9 @@ class JoinSite(Command[SiteJoined]):
     """Of the site's server at the hub."""
     redis: Password
     """Of the site's agent at Redis."""
+    certificate_request: Annotated[str, Field(max_length=10_000)] | None = None
+    """PKCS #10, PEM, for a key made on the joining machine. A mesh that encrypts signs nothing of it but the
+    key."""
 
 
 JOINING_COMMANDS: tuple[type[Command[Any]], ...] = (JoinSite,)

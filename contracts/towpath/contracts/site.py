@@ -13,6 +13,7 @@ from towpath.contracts.autopilot import AutopilotSpec
 from towpath.contracts.job import ContainerLimits, JobStatus
 from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unreserved
 from towpath.contracts.storage import StorageSpec
+from towpath.contracts.tls import TlsSpec, is_loopback
 
 
 class Durability(StrEnum):
@@ -297,6 +298,19 @@ class MeshSpec(Model):
     faults: FaultSettings = FaultSettings()
     autopilot: AutopilotSpec = AutopilotSpec()
     storage: StorageSpec = StorageSpec()
+    tls: TlsSpec = TlsSpec()
+
+    @property
+    def is_exposed(self) -> bool:
+        """True if other machines reach one of its listeners."""
+        return not all(is_loopback(address) for address in (self.listen, *(s.listen for s in self.sites)))
+
+    @property
+    def is_encrypted(self) -> bool:
+        """True if its connections are encrypted."""
+        if self.tls.enabled is None:
+            return self.is_exposed and not self.tls.allow_plain
+        return self.tls.enabled
 
     @field_validator("sites")
     @classmethod

@@ -101,7 +101,15 @@ class BridgedBroker(ABC):
         if broker.host is None:
             own = self.bridge
             host, port = reachable(access.spec.listen).strip("[]"), access.broker_port
-            return BrokerAddress(host, port, broker.version, own.user, own.password)
+            return BrokerAddress(
+                host,
+                port,
+                broker.version,
+                own.user,
+                own.password,
+                tls=access.mqtt_is_encrypted,
+                ca_file=access.mqtt_authority,
+            )
         check_broker(broker)
         return BrokerAddress(
             host=broker.host,

@@ -24,7 +24,9 @@ class MosquittoBroker(BridgedBroker):
         listen, port = access.spec.listen, access.broker_port
         gateway = [access.gateway] if access.gateway is not None else []
         files = {
-            "mosquitto.conf": mosquitto_config.configuration(self.directory, listen=listen, port=port),
+            "mosquitto.conf": mosquitto_config.configuration(
+                self.directory, listen=listen, port=port, tls=access.mqtt_tls
+            ),
             "passwords": mosquitto_config.passwords([self.bridge, access.device, *gateway]),
             "acl": mosquitto_config.access_list(
                 self.bridge.user, access.device.user, *(each.user for each in gateway)

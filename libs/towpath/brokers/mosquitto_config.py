@@ -16,6 +16,7 @@ from pathlib import Path
 
 from towpath.contracts.gateway import CONTROL_PREFIX
 from towpath.mesh.credentials import Credential
+from towpath.mesh.tls_files import TlsFiles
 from towpath.mqtt.broker_address import WINDOW
 
 SAVE_EVERY_S = 5
@@ -27,10 +28,11 @@ _ITERATIONS = 101
 """As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""
 
 
-def configuration(directory: Path, *, listen: str, port: int) -> str:
+def configuration(directory: Path, *, listen: str, port: int, tls: TlsFiles | None = None) -> str:
     """Return `mosquitto.conf`. Queues have no limit: a device's acknowledged message is never dropped."""
     lines = [
         f"listener {port} {listen}",
+        *([f"certfile {tls.certificate_file}", f"keyfile {tls.key_file}"] if tls else []),
         "allow_anonymous false",
         f"password_file {directory / 'passwords'}",
         f"acl_file {directory / 'acl'}",

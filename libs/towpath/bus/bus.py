@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -76,15 +77,23 @@ class Bus:
 
     @classmethod
     async def connect(
-        cls, url: str, user: str, password: str, *, name: str, within_s: float | None = None
+        cls,
+        url: str,
+        user: str,
+        password: str,
+        *,
+        name: str,
+        within_s: float | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Self:
-        """Connect. Wait for the server for `within_s` seconds, or without limit if that is None.
+        """Connect. Wait for the server for `within_s` seconds, or without limit if that is None. With `tls`,
+        the connection is encrypted from its first byte.
 
         Raises `TowpathError` (unreachable) when the server does not answer in time.
         """
         try:
             async with asyncio.timeout(within_s):
-                return cls(await connect_persistently(Login(url, user, password), name))
+                return cls(await connect_persistently(Login(url, user, password, tls), name))
         except TimeoutError as error:
             raise TowpathError(
                 ErrorCode.UNREACHABLE, "the mesh does not answer", field="url", value=url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -37,6 +38,8 @@ class Login:
     url: str
     user: str
     password: str = field(repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    """With what the server is checked; None: the connection is plain."""
 
 
 async def connect_persistently(login: Login, name: str) -> Client:
@@ -134,7 +137,7 @@ class FreshConnection:
 def login_of(connection: Client) -> Login:
     """Return the server and user of a connection, for another connection beside it."""
     user, password = (connection.options.get(name) or "" for name in ("user", "password"))
-    return Login(connection.servers[0].geturl(), user, password)
+    return Login(connection.servers[0].geturl(), user, password, connection.options.get("tls"))
 
 
 def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
@@ -144,13 +147,24 @@ def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
         "password": login.password,
         "inbox_prefix": f"_INBOX.{login.user}".encode(),
     }
+    if login.tls:
+        logging.getLogger("asyncio").addFilter(_is_no_end)
+    # The server's greeting comes after the handshake: a plain one could say that none is needed.
+    encrypted = {"tls": login.tls, "tls_handshake_first": True}
     return {
         "servers": login.url,
         "name": name,
         "connect_timeout": CONNECT_S,
         "pending_size": pending_bytes,
         **(user if login.user else {}),
+        **(encrypted if login.tls else {}),
     }
+
+
+def _is_no_end(record: logging.LogRecord) -> bool:
+    """Drop asyncio's warning at the end of each encrypted connection: nats-py wraps streams that it opened
+    plain."""
+    return not record.getMessage().startswith("returning true from eof_received()")
 
 
 async def flushed(connection: Client) -> None:

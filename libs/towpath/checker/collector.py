@@ -56,7 +56,7 @@ class ResultCollector:
         identity: IdentityOf = identity_of,
         ready_within_s: float = 15.0,
         tls: bool = False,
-        ca_file: Path | None = None,
+        ca_file: str | Path | None = None,
     ) -> None:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")

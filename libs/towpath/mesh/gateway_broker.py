@@ -17,4 +17,12 @@ def gateway_broker(access: SiteAccess) -> BrokerAddress:
             field="site",
             value=access.spec.name,
         )
-    return BrokerAddress(access.mqtt_host, access.mqtt_port, MQTT_3_1_1, login.user, login.password)
+    return BrokerAddress(
+        access.mqtt_host,
+        access.mqtt_port,
+        MQTT_3_1_1,
+        login.user,
+        login.password,
+        tls=access.mqtt_is_encrypted,
+        ca_file=access.mqtt_authority,
+    )

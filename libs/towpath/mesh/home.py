@@ -52,6 +52,11 @@ class Home:
         return self.root / "tokens.json"
 
     @property
+    def certificates(self) -> Path:
+        """The mesh's authority, and certificates. Only a mesh that encrypts has this directory."""
+        return self.root / "certificates"
+
+    @property
     def run(self) -> Path:
         """Pid files."""
         return self.root / "run"

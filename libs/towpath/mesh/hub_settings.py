@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ssl
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -25,6 +26,8 @@ class HubSettings:
     hub_url: str
     hub_user: str
     hub_password: str
+    hub_tls: ssl.SSLContext | None = field(default=None, kw_only=True)
+    """With what the hub is checked; None: it is plain."""
 
     @classmethod
     def credential(cls, mesh: MeshState) -> Credential:
@@ -42,6 +45,7 @@ class HubSettings:
             hub_url=mesh.hub_url,
             hub_user=user.user,
             hub_password=user.password,
+            hub_tls=mesh.hub_tls(),
             **cls.own_fields(home, mesh),
         )
 

@@ -14,6 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Bundle, Invitation, JoinSite
 from towpath.contracts.message import SiteName
 from towpath.contracts.site import Addresses, SiteSpec
+from towpath.contracts.tls import TlsSpec, is_loopback
 from towpath.mesh.credentials import Credential
 from towpath.mesh.provisioning import new_mesh
 from towpath.mesh.state import MeshState, SiteAccess
@@ -35,7 +36,7 @@ def invited(
         raise TowpathError(
             ErrorCode.NAME_IN_USE, f"the site {where}", field="site", value=name, allowed="another name"
         )
-    if _is_loopback(state.spec.listen) and not _is_loopback(host):
+    if is_loopback(state.spec.listen) and not is_loopback(host):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "the hub takes connections from this machine only",
@@ -57,12 +58,11 @@ def invited(
     )
     others = [each for each in state.spec.sites if each.name != name]
     mesh = state.spec.model_copy(update={"sites": [*others, spec]})
-    changed = state.model_copy(update={"spec": mesh, "sites": {**state.sites, name: access}})
+    names = sorted({*state.hub_names, host})
+    changed = state.model_copy(
+        update={"spec": mesh, "sites": {**state.sites, name: access}, "hub_names": names}
+    )
     return changed, _bundle(changed, spec, host, invitation)
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _bundle(state: MeshState, spec: SiteSpec, host: str, invitation: Invitation) -> Bundle:
@@ -73,6 +73,7 @@ def _bundle(state: MeshState, spec: SiteSpec, host: str, invitation: Invitation)
         "artefact_root": None,
         "emulate_links": False,
         "api_port": 0,
+        "tls": TlsSpec(enabled=state.tls is not None),
     }
     mesh = state.spec.model_copy(update=told)
     return Bundle(mesh=mesh, leaf_port=state.leaf_port, invitation=invitation)
@@ -126,9 +127,14 @@ def joining_mesh(bundle: Bundle) -> MeshState:
     return made.model_copy(update={**blanked(made), **told})
 
 
-def join_command(access: SiteAccess) -> JoinSite:
+def join_command(access: SiteAccess, certificate_request: str | None = None) -> JoinSite:
     """Return the command that tells the hub the keys of a joining site."""
-    return JoinSite(site=access.spec.name, leaf=access.leaf.password, redis=access.redis.password)
+    return JoinSite(
+        site=access.spec.name,
+        leaf=access.leaf.password,
+        redis=access.redis.password,
+        certificate_request=certificate_request,
+    )
 
 
 def _refused(site: str, why: str) -> TowpathError:

@@ -43,7 +43,7 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     if supervisor is None:
         check_requirements(spec)
     before = home.state.read_bytes() if home.state.exists() else b""
-    state = provision(home, spec)
+    state = provision(home, spec, running=find(home.run, SUPERVISOR) is not None)
     if not start(home, supervisor) and home.state.read_bytes() != before:
         reload(home)
     return state

@@ -18,6 +18,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import SERVER_NOTICES, SERVER_QUESTIONS
 from towpath.mesh.service_table import Service, hub_services, site_services
 from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.tls_files import TlsFiles
 
 ACCOUNT = "MESH"
 """Hub and sites share one account; permissions separate the users in it."""
@@ -53,6 +54,9 @@ A disk that syncs every event may need more than the server's own five seconds f
 
 LEAF_RECONNECT = "1s"
 
+HANDSHAKE_S = 10
+"""Time for a handshake, seconds. The server's own default of two is short for a small machine that starts."""
+
 Config = dict[str, Any]
 
 
@@ -70,11 +74,28 @@ def hub_config(state: MeshState, home: Home) -> str:
     return _render(
         {
             **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
+            **_client_tls(state.tls),
             "jetstream": _jetstream(HUB_SCOPE, str(home.hub), power_safe=True),
-            "leafnodes": {"host": state.spec.listen, "port": state.leaf_port},
+            "leafnodes": {"host": state.spec.listen, "port": state.leaf_port, **_leaf_tls(state.tls)},
             **_accounts([*users, *leaves], notices=SERVER_NOTICES),
         }
     )
+
+
+def _client_tls(tls: TlsFiles | None) -> Config:
+    """Return how the hub takes clients: they have passwords, and machines that join no certificate yet.
+
+    Our clients begin with the handshake, so no one on the way can talk them out of it. `auto` also takes
+    those that wait for a greeting.
+    """
+    return {} if tls is None else {"tls": tls.server_block(handshake_first="auto", timeout=HANDSHAKE_S)}
+
+
+def _leaf_tls(tls: TlsFiles | None) -> Config:
+    """Return how hub and sites speak: each shows the other a certificate of the mesh's authority."""
+    if tls is None:
+        return {}
+    return {"tls": tls.server_block(verify=True, handshake_first=True, timeout=HANDSHAKE_S)}
 
 
 def _supervisor(state: MeshState) -> list[Config]:
@@ -103,10 +124,11 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
         "ack_wait": MQTT_ACK_WAIT,
         "max_ack_pending": MQTT_MAX_ACK_PENDING,
         "js_api_timeout": MQTT_STORE_WAIT,
+        **({} if access.mqtt_tls is None else {"tls": _shown(access.mqtt_tls)}),
     }
     return _render(
         {
-            **_server(site, spec.listen, spec.nats_port),
+            **_server(site, access.nats_listen, spec.nats_port),
             "jetstream": _jetstream(
                 site, str(home.nats(site)), power_safe=spec.durability is Durability.POWER_SAFE
             ),
@@ -123,6 +145,11 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
             ),
         }
     )
+
+
+def _shown(tls: TlsFiles) -> Config:
+    """Return a block without authority: devices show no certificate."""
+    return {"cert_file": tls.certificate_file, "key_file": tls.key_file, "timeout": HANDSHAKE_S}
 
 
 def _gateway(access: SiteAccess) -> list[Config]:
@@ -159,8 +186,10 @@ def _remote(state: MeshState, access: SiteAccess) -> Config:
     host, port = state.leaf_remote(access)
     url = f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}"
     # The hub tells every leaf its own address. A leaf that followed it would bypass an emulated link.
-    direct = {"ignore_discovered_servers": True} if state.spec.emulate_links else {}
-    return {"url": url, "account": ACCOUNT, **direct}
+    # It also has other names than those in its certificate.
+    direct = {"ignore_discovered_servers": True} if state.spec.emulate_links or access.tls else {}
+    own = {} if access.tls is None else {"tls": access.tls.server_block(handshake_first=True)}
+    return {"url": url, "account": ACCOUNT, **direct, **own}
 
 
 def _server(name: str, host: str, port: int) -> Config:

@@ -14,6 +14,7 @@ from typing import Any
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, now
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
+from towpath.contracts.tls import is_loopback
 from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
@@ -27,21 +28,64 @@ def new_mesh(spec: MeshSpec) -> MeshState:
     return _extended(spec, None)
 
 
-def provision(home: Home, spec: MeshSpec) -> MeshState:
+def provision(home: Home, spec: MeshSpec, *, running: bool = False) -> MeshState:
     """Bring the saved mesh to `spec`, or make a new one. Save it when it differs, and return it.
 
     Sites and services keep ports and credentials, except where the spec now names a port. New sites are
-    added. Sites that the spec no longer names stay as they are.
+    added. Sites that the spec no longer names stay as they are. Raises `TowpathError`, also if encryption
+    would begin or end in a `running` mesh.
     """
     home.create()
     with exclusively(home):
         old = MeshState.load(home) if home.state.exists() else None
         state = _extended(spec, old)
+        _check_encryption(state.spec)
+        if running and old is not None and (old.tls is not None) != state.spec.is_encrypted:
+            raise _switched(state.spec)
+        if state.spec.is_encrypted or (old is not None and old.tls is not None):
+            # Here: the library takes a while to load, and most meshes need none.
+            from towpath.mesh.certificates import with_certificates
+
+            state = with_certificates(state, home)
         if old is None or home.state.read_text() != state.to_text():
             state.save(home)
     for name in state.sites_here:
         home.create_site(name)
     return state
+
+
+def _check_encryption(spec: MeshSpec) -> None:
+    """Raise `TowpathError` if other machines would reach a mesh that encrypts nothing, without being asked
+    for, or if a part of it cannot be reached encrypted."""
+    if spec.is_exposed and not spec.is_encrypted and not spec.tls.allow_plain:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "other machines reach an address of this mesh, and nothing would be encrypted",
+            field="tls.enabled",
+            value=False,
+            allowed="true; or tls.allow_plain = true in a network that you trust",
+        )
+    if not spec.is_encrypted:
+        return
+    for index, site in enumerate(spec.sites):
+        if not is_loopback(site.engine.driver_host):
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "a mesh that encrypts cannot be read by Spark's workers on other machines",
+                field=f"sites.{index}.engine.driver_host",
+                value=site.engine.driver_host,
+                allowed="an address of this machine alone, or tls.enabled = false",
+            )
+
+
+def _switched(spec: MeshSpec) -> TowpathError:
+    return TowpathError(
+        ErrorCode.NOT_ALLOWED,
+        "the mesh runs, and its connections cannot become encrypted or plain meanwhile",
+        field="tls.enabled",
+        value=spec.is_encrypted,
+        allowed="`towpath down` first",
+    )
 
 
 def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
@@ -59,6 +103,7 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "faults": _kept("faults", spec, old),
             "autopilot": _kept("autopilot", spec, old),
             "storage": _kept("storage", spec, old),
+            "tls": _kept("tls", spec, old),
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }
     )
@@ -75,8 +120,17 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         api_token=old.api_token if old else random_token(),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
         sites={s.name: _site(s, old.sites.get(s.name) if old else None) for s in filled.sites},
+        tls=old.tls if old else None,
+        api_tls=old.api_tls if old else None,
+        hub_names=old.hub_names if old else [],
+        redis_plain_port=_plain_port(filled, old, taken),
         **_logins(old, HUB_SCOPE, needed),
     )
+
+
+def _plain_port(spec: MeshSpec, old: MeshState | None, taken: set[int]) -> int:
+    kept = old.redis_plain_port if old else 0
+    return _port(0, kept, "127.0.0.1", taken) if spec.is_encrypted else kept
 
 
 def _site(spec: SiteSpec, old: SiteAccess | None) -> SiteAccess:
@@ -171,7 +225,8 @@ def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
 
 def _ports(state: MeshState) -> set[int]:
     sites = {p for a in state.sites.values() for p in _listeners(a)}
-    return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port, state.spec.api_port}
+    spec = state.spec
+    return sites | {state.leaf_port, state.redis_plain_port, spec.hub_port, spec.redis_port, spec.api_port}
 
 
 def _listeners(access: SiteAccess) -> tuple[int, ...]:

@@ -31,8 +31,9 @@ def redis_config(state: MeshState, home: Home) -> str:
         _user(a.redis, TRANSFER_KEYS, _SITE_COMMANDS) for _, a in sorted(state.sites.items()) if a.has_joined
     ]
     lines = [
-        f"bind {state.spec.listen}",
-        f"port {state.spec.redis_port}",
+        # Its wheel is built without TLS: a door before it encrypts, see `towpath.redis_door`.
+        f"bind {'127.0.0.1' if state.tls else state.spec.listen}",
+        f"port {state.redis_port}",
         "protected-mode yes",
         "daemonize no",
         f'dir "{_escaped(str(home.redis))}"',

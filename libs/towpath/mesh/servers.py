@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from pathlib import Path
 
 from towpath.atomic_write import make_private_directory, write_private_file
@@ -12,6 +13,7 @@ from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import ACCOUNT, hub_config, site_config
 from towpath.mesh.redis_config import redis_config
+from towpath.mesh.service_table import REDIS_DOOR
 from towpath.mesh.state import MeshState, reachable
 from towpath.processes import ChildSpec, version_of
 
@@ -29,9 +31,10 @@ def site_server(state: MeshState, site: str, home: Home, *, admits_devices: bool
 
     Before IN exists the server must not admit devices: it would acknowledge events that no stream keeps.
     """
-    spec = state.site(site).spec
+    access = state.site(site)
     text = site_config(state, site, home, admits_devices=admits_devices)
-    return _nats(f"{site}-nats", text, home.nats(site), home, spec.listen, spec.nats_port)
+    listen, port = access.nats_listen, access.spec.nats_port
+    return _nats(f"{site}-nats", text, home.nats(site), home, listen, port)
 
 
 def keeps_events(site: str, home: Home) -> bool:
@@ -53,6 +56,25 @@ def redis_server(state: MeshState, home: Home) -> ChildSpec:
         ready=ready,
         stop_s=STOP_S,
         version=version,
+    )
+
+
+def redis_door(state: MeshState, home: Home) -> ChildSpec:
+    """Return the process that encrypts the connections of sites to Redis. It reads the saved mesh."""
+    host, port = reachable(state.spec.listen), state.spec.redis_port
+    shown = state.tls.model_dump_json() if state.tls else ""
+
+    async def ready() -> bool:
+        return await port_open(host, port)
+
+    return ChildSpec(
+        name=REDIS_DOOR,
+        command=(sys.executable, "-m", "towpath.redis_door", "--home", str(home.root)),
+        log=home.log(REDIS_DOOR),
+        environment={"PYTHONUNBUFFERED": "1"},
+        ready=ready,
+        after=("redis",),
+        version=version_of(f"{state.spec.listen} {port} {state.redis_port} {shown}"),
     )
 
 

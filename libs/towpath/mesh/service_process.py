@@ -91,7 +91,13 @@ async def at_hub(settings: HubSettings, stop: asyncio.Event) -> AsyncIterator[Bu
 
 async def _connected(settings: HubSettings, stop: asyncio.Event) -> Bus | None:
     connecting = asyncio.create_task(
-        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=settings.service)
+        Bus.connect(
+            settings.hub_url,
+            settings.hub_user,
+            settings.hub_password,
+            name=settings.service,
+            tls=settings.hub_tls,
+        )
     )
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SERVERS = (HUB_SCOPE, "redis")
 """Processes beside the services that every mesh has."""
 
+REDIS_DOOR = "redis-door"
+"""The process that encrypts connections to Redis, in a mesh that encrypts."""
+
 SITE_SERVER = "nats"
 """The process beside the services that every site has."""
 
@@ -128,4 +131,5 @@ def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
         for site in sites
         for name in (f"{site}-{SITE_SERVER}", *(service.process(site) for service in at_sites))
     ]
-    return [*SERVERS, *shared, *parts]
+    doors = [REDIS_DOOR] if spec.is_encrypted else []
+    return [*SERVERS, *doors, *shared, *parts]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 from pydantic import Field, ValidationError
 
 from towpath.atomic_write import write_private_file
@@ -11,6 +13,7 @@ from towpath.contracts.message import SiteName
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
+from towpath.mesh.tls_files import TlsFiles, client_context
 
 
 class SiteAccess(Logins):
@@ -39,6 +42,10 @@ class SiteAccess(Logins):
     bridge: Credential | None = None
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""
+    tls: TlsFiles | None = None
+    """What its server shows the hub, and its agent Redis; null: the mesh encrypts nothing."""
+    mqtt_tls: TlsFiles | None = None
+    """What the brokers here show devices; null: the mesh encrypts nothing."""
 
     @property
     def has_joined(self) -> bool:
@@ -49,7 +56,13 @@ class SiteAccess(Logins):
     def nats_url(self) -> str:
         """Address of the site's server, as this machine reaches it. Raises `TowpathError` (not allowed)."""
         self._check_here()
-        return f"nats://{reachable(self.spec.listen)}:{self.spec.nats_port}"
+        return f"nats://{reachable(self.nats_listen)}:{self.spec.nats_port}"
+
+    @property
+    def nats_listen(self) -> str:
+        """Address at which the site's server takes NATS clients. In a mesh that encrypts it is this machine's
+        alone: the readers of Spark's workers cannot be told of an authority."""
+        return "127.0.0.1" if self.tls else self.spec.listen
 
     @property
     def mqtt_host(self) -> str:
@@ -61,6 +74,20 @@ class SiteAccess(Logins):
     def mqtt_port(self) -> int:
         """Port of the broker for devices."""
         return self.broker_port if self.is_bridged else self.spec.mqtt_port
+
+    @property
+    def mqtt_is_encrypted(self) -> bool:
+        """The broker for devices speaks TLS."""
+        broker = self.spec.broker
+        return broker.tls if self.is_bridged and broker.host is not None else self.mqtt_tls is not None
+
+    @property
+    def mqtt_authority(self) -> str | None:
+        """File with the authority of the broker for devices; None: the system's."""
+        broker = self.spec.broker
+        if self.is_bridged and broker.host is not None:
+            return broker.ca_file
+        return self.mqtt_tls.ca_file if self.mqtt_tls else None
 
     @property
     def is_bridged(self) -> bool:
@@ -94,11 +121,31 @@ class MeshState(Logins):
     """Token that clients of the REST interface must show."""
     redis_coordinator: Credential
     sites: dict[str, SiteAccess]
+    tls: TlsFiles | None = None
+    """What the hub's server shows, and the door of Redis; null: nothing is encrypted, or the hub is
+    elsewhere."""
+    api_tls: TlsFiles | None = None
+    """What the REST interface shows; null: it is plain."""
+    hub_names: list[str] = []
+    """Addresses of the hub's machine in bundles."""
+    redis_plain_port: int = 0
+    """Port of Redis itself on 127.0.0.1 while its own port is encrypted; 0 until then."""
 
     @property
     def hub_url(self) -> str:
         """Address of the hub, as services reach it."""
-        return f"nats://{self.hub_host}:{self.spec.hub_port}"
+        scheme = "tls" if self.authority else "nats"
+        return f"{scheme}://{self.hub_host}:{self.spec.hub_port}"
+
+    @property
+    def authority(self) -> str | None:
+        """File with the certificate of the mesh's authority; None: it encrypts nothing."""
+        known = self.tls or (self.sites[self.joined].tls if self.joined in self.sites else None)
+        return known.ca_file if known else None
+
+    def hub_tls(self) -> ssl.SSLContext | None:
+        """Return with what clients check the hub; None: it is plain."""
+        return client_context(self.authority) if self.authority else None
 
     @property
     def hub_host(self) -> str:
@@ -108,17 +155,27 @@ class MeshState(Logins):
     @property
     def api_url(self) -> str:
         """Address of the REST interface, as this machine reaches it."""
-        return f"http://{reachable(self.spec.listen)}:{self.spec.api_port}"
+        scheme = "https" if self.api_tls else "http"
+        return f"{scheme}://{reachable(self.spec.listen)}:{self.spec.api_port}"
+
+    def api_check(self) -> ssl.SSLContext | bool:
+        """Return how clients check the REST interface, as aiohttp takes it."""
+        return client_context(self.api_tls.ca_file) if self.api_tls else True
 
     @property
     def redis_host(self) -> str:
-        """Host of Redis, as services reach it."""
-        return self.spec.addresses.redis or reachable(self.spec.listen)
+        """Host of Redis itself, as services beside the hub reach it."""
+        return "127.0.0.1" if self.tls else self.redis_entry[0]
 
     @property
     def redis_port(self) -> int:
-        """Port of Redis."""
-        return self.spec.redis_port
+        """Port of Redis itself."""
+        return self.redis_plain_port if self.tls else self.spec.redis_port
+
+    @property
+    def redis_entry(self) -> tuple[str, int]:
+        """Host and port at which sites reach Redis: encrypted in a mesh that encrypts."""
+        return self.spec.addresses.redis or reachable(self.spec.listen), self.spec.redis_port
 
     @property
     def links_host(self) -> str:
@@ -141,10 +198,10 @@ class MeshState(Logins):
         return self.hub_host, self.leaf_port
 
     def redis_remote(self, access: SiteAccess) -> tuple[str, int]:
-        """Return host and port of Redis for a site's agent: its emulated link, or Redis itself."""
+        """Return host and port of Redis for a site's agent: its emulated link, or where sites reach Redis."""
         if self.spec.emulate_links:
             return self.links_host, access.link_redis_port
-        return self.redis_host, self.redis_port
+        return self.redis_entry
 
     def site(self, name: str) -> SiteAccess:
         """Return one site. Raises `TowpathError` (unknown site)."""

@@ -184,6 +184,7 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
         socket_timeout=10,
         socket_connect_timeout=3,
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
+        **(settings.access.tls.redis_options() if settings.access.tls else {}),
     )
     name = f"agent-{settings.site}"
     try:

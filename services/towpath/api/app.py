@@ -29,6 +29,7 @@ from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
 from towpath.mesh.service_process import at_hub
+from towpath.mesh.tls_files import server_context
 from towpath.mesh.tokens import KnownTokens
 from towpath.tasks import end
 
@@ -58,7 +59,8 @@ async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
         webhooks = asyncio.create_task(serve_webhooks(bus), name="webhooks")
         try:
             await runner.setup()
-            await web.TCPSite(runner, settings.listen, settings.port).start()
+            tls = server_context(settings.tls, asks_clients=False) if settings.tls else None
+            await web.TCPSite(runner, settings.listen, settings.port, ssl_context=tls).start()
             log.info("listening on %s:%d", settings.listen, settings.port)
             await stop.wait()
         finally:

@@ -11,6 +11,7 @@ from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
+from towpath.mesh.tls_files import TlsFiles
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class ApiSettings(HubSettings):
     """An event stream sends something at least this often, so that dead connections are noticed."""
     write_s: float = 30.0
     """A client that reads nothing of an event stream for this long is cut off. It can resume."""
+    tls: TlsFiles | None = None
+    """What it shows; None: it is plain."""
 
     @classmethod
     def credential(cls, mesh: MeshState) -> Credential:
@@ -44,7 +47,12 @@ class ApiSettings(HubSettings):
     @classmethod
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
         """Return address and token."""
-        return {"listen": mesh.spec.listen, "port": mesh.spec.api_port, "token": mesh.api_token}
+        return {
+            "listen": mesh.spec.listen,
+            "port": mesh.spec.api_port,
+            "token": mesh.api_token,
+            "tls": mesh.api_tls,
+        }
 
     def autopilot(self) -> AutopilotSpec:
         """Return the autopilot's present settings. Blocks."""

@@ -48,6 +48,7 @@ def hub_environment(mesh: MeshState) -> dict[str, str]:
         "TOWPATH_PASSWORD": user.password,
         "TOWPATH_API": mesh.api_url,
         "TOWPATH_TOKEN": mesh.api_token,
+        **({"TOWPATH_AUTHORITY": mesh.authority} if mesh.authority else {}),
     }
 
 
@@ -67,9 +68,11 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         rows = []
     for name in sorted(mesh.sites_here):
         site = mesh.sites[name]
-        scheme = "mqtts" if site.is_bridged and site.spec.broker.tls else "mqtt"
+        scheme = "mqtts" if site.mqtt_is_encrypted else "mqtt"
         address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
         if site.gateway is not None and site.spec.broker.host is None:
             rows.append((f"gateways of {name}", address, site.gateway.user, site.gateway.password))
+    if mesh.authority:
+        rows.append(("everyone checks certificates with", mesh.authority, "", ""))
     return rows

@@ -39,6 +39,8 @@ async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
         f"check-{new_identifier()}",
         access.device.user,
         access.device.password,
+        tls=access.mqtt_is_encrypted,
+        ca_file=access.mqtt_authority,
     )
 
 

@@ -56,7 +56,9 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
     try:
         # A client that reconnects without end also tries its first connection without end.
         async with asyncio.timeout(CONNECT_WITHIN_S):
-            bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
+            bus = await Bus.connect(
+                mesh.hub_url, user.user, user.password, name="towpath cli", tls=mesh.hub_tls()
+            )
     except (TowpathError, TimeoutError) as error:
         raise await asyncio.to_thread(nothing_runs, home) from error
     bus.asks_as = person()

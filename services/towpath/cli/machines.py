@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +30,7 @@ from towpath.mesh.joining import invited, join_command, joining_mesh, without_si
 from towpath.mesh.provisioning import exclusively
 from towpath.mesh.settings import parse_spec
 from towpath.mesh.state import MeshState
+from towpath.mesh.tls_files import client_context
 
 JOIN_S = 60.0
 """Deadline to be admitted and up: an agent takes a few seconds to start."""
@@ -90,6 +93,12 @@ def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
         )
     with exclusively(home):
         state, bundle = invited(MeshState.load(home), spec, host, expires_s, now())
+        if state.tls is not None:
+            # Here: the library takes a while to load.
+            from towpath.mesh.certificates import authority_of, with_certificates
+
+            state = with_certificates(state, home)  # The hub's has the name by which that machine reaches it.
+            bundle = bundle.model_copy(update={"authority": authority_of(home)})
         state.save(home)
     return bundle
 
@@ -139,7 +148,7 @@ def join(
     home = home_of(context)
     bundle = _read(file)
     with working("joining …"):
-        asyncio.run(_ask_in(_own_state(home, bundle), bundle, within_s))
+        asyncio.run(_ask_in(home, _own_state(home, bundle), bundle, within_s))
     if install_service:
         lifecycle.down(home)  # From here on it is systemd's.
         say(f"installed {systemd_unit.install(home, bundle.site)}")
@@ -183,6 +192,7 @@ def leave(
     systemd_unit.uninstall(state.joined)
     lifecycle.down(home)
     home.state.unlink()
+    shutil.rmtree(home.certificates, ignore_errors=True)
     if as_json:
         return print_json({"left": state.joined})
     print(f"{state.joined} has left; `towpath site remove {state.joined}` on the hub's machine forgets it")
@@ -216,11 +226,14 @@ def _own_state(home: Home, bundle: Bundle) -> MeshState:
     return state
 
 
-async def _ask_in(state: MeshState, bundle: Bundle, within_s: float) -> None:
-    """Tell the hub the site's keys. Raises `TowpathError`."""
-    guest = bundle.invitation
+async def _ask_in(home: Home, state: MeshState, bundle: Bundle, within_s: float) -> None:
+    """Tell the hub the site's keys, and keep its certificate. Raises `TowpathError`."""
+    guest, site = bundle.invitation, state.site(bundle.site)
+    request, tls = _request(home, bundle)
     try:
-        bus = await Bus.connect(state.hub_url, guest.user, guest.password, name="join", within_s=within_s)
+        bus = await Bus.connect(
+            state.hub_url, guest.user, guest.password, name="join", within_s=within_s, tls=tls
+        )
     except TowpathError as error:
         raise TowpathError(
             ErrorCode.UNREACHABLE,
@@ -229,8 +242,23 @@ async def _ask_in(state: MeshState, bundle: Bundle, within_s: float) -> None:
             allowed="a new one of `towpath site add`",
         ) from error
     async with bus:
-        command = join_command(state.site(bundle.site))
-        await bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
+        joined = await bus.request(join_command(site, request), deadline_s=within_s, attempt_s=ATTEMPT_S)
+    if joined.certificate is not None:
+        from towpath.mesh.certificates import received
+
+        with_tls = {bundle.site: received(site, home, joined.certificate)}
+        state.model_copy(update={"sites": with_tls}).save(home)
+
+
+def _request(home: Home, bundle: Bundle) -> tuple[str | None, ssl.SSLContext | None]:
+    """Return the request for a certificate, and with what the hub is checked, in a mesh that encrypts."""
+    if bundle.authority is None:
+        return None, None
+    # Here: the library takes a while to load.
+    from towpath.mesh.certificates import authority_file, certificate_request
+
+    request = certificate_request(home, bundle.site, bundle.authority)
+    return request, client_context(str(authority_file(home)))
 
 
 async def _until_up(home: Home, site: str, within_s: float) -> None:

@@ -29,23 +29,32 @@ async def admit(state: MeshState, home: Home, reload: Callable[[], None]) -> Non
 
     async def join(command: JoinSite) -> SiteJoined:
         # SIGKILL behind this line: the site is known, and the next supervisor writes the configurations.
-        changed = await asyncio.to_thread(_saved, home, command)
+        changed, certificate = await asyncio.to_thread(_saved, home, command)
         if changed:
             log.info("site %s has joined", command.site)
             asyncio.get_running_loop().call_later(ANSWER_S, reload)
-        return SiteJoined(site=command.site, at=now())
+        return SiteJoined(site=command.site, at=now(), certificate=certificate)
 
-    async with await Bus.connect(state.hub_url, login.user, login.password, name="admission") as bus:
+    tls = state.hub_tls()
+    async with await Bus.connect(state.hub_url, login.user, login.password, name="admission", tls=tls) as bus:
         await bus.serve(JoinSite, join)
         await asyncio.Event().wait()
 
 
-def _saved(home: Home, command: JoinSite) -> bool:
-    """Save the mesh with a site that joins. Return False if it had joined. Raises `TowpathError`."""
+def _saved(home: Home, command: JoinSite) -> tuple[bool, str | None]:
+    """Save the mesh with a site that joins. Return False if it had joined, and its certificate in a mesh that
+    encrypts. Raises `TowpathError`."""
     with exclusively(home):
         before = MeshState.load(home)
         after = admitted(before, command, now())
-        if after is before:
-            return False
-        after.save(home)
-        return True
+        certificate = _certificate(home, command) if before.tls else None
+        if after is not before:
+            after.save(home)
+        return after is not before, certificate
+
+
+def _certificate(home: Home, command: JoinSite) -> str:
+    # Here: the library takes memory, and most meshes need none.
+    from towpath.mesh.certificates import signed
+
+    return signed(home, command.site, command.certificate_request)

@@ -13,7 +13,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, redis_server
+from towpath.mesh.servers import hub_server, redis_door, redis_server
 from towpath.mesh.service_child import service_child
 from towpath.mesh.service_table import services
 from towpath.mesh.state import MeshState
@@ -36,7 +36,8 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     if state.joined is not None:
         return [replace(child, after=()) for child in at_sites]  # What they come after is at the hub.
     shared = [service_child(service, state, home) for service in started if not service.one_per_site]
-    return [hub_server(state, home), redis_server(state, home), *shared, *at_sites]
+    doors = [redis_door(state, home)] if state.tls else []
+    return [hub_server(state, home), redis_server(state, home), *doors, *shared, *at_sites]
 
 
 async def run(home: Home) -> None:
@@ -66,7 +67,8 @@ async def run(home: Home) -> None:
 async def _watch_hub(state: MeshState, home: Home, supervisor: Supervisor) -> None:
     """Restart the hub's server when its disk was full, as an agent does with its site's."""
     operator, restart = state.operator, partial(supervisor.restart, HUB_SCOPE)
-    async with await Bus.connect(state.hub_url, operator.user, operator.password, name="supervisor") as bus:
+    url, user, password, tls = state.hub_url, operator.user, operator.password, state.hub_tls()
+    async with await Bus.connect(url, user, password, name="supervisor", tls=tls) as bus:
         await BrokerHealth(bus.connection, home.hub, restart=restart).watch()
 
 

@@ -69,8 +69,17 @@ async def send_when_due(access: SiteAccess, topic: str, events: Iterable[DueEven
 
 def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
     device = access.device
+    tls, ca_file = access.mqtt_is_encrypted, access.mqtt_authority
     return Replay(
-        access.mqtt_host, access.mqtt_port, device.user, device.password, topic, client_id=client_id, **pace
+        access.mqtt_host,
+        access.mqtt_port,
+        device.user,
+        device.password,
+        topic,
+        client_id=client_id,
+        tls=tls,
+        ca_file=ca_file,
+        **pace,
     )
 
 

@@ -204,6 +204,8 @@ def subscriber(
         access.device.user,
         access.device.password,
         identity=identity,
+        tls=access.mqtt_is_encrypted,
+        ca_file=access.mqtt_authority,
     )
 
 

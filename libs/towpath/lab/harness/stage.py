@@ -255,7 +255,8 @@ async def connected_stage(home: Home, emulation: Emulation | None = None) -> Asy
 
 async def connection_to(mesh: MeshState, credential: Credential, name: str) -> Bus:
     """Connect to a mesh's hub with these rights. Raises `TowpathError`."""
-    return await Bus.connect(mesh.hub_url, credential.user, credential.password, name=name, within_s=UP_S)
+    user, password, tls = credential.user, credential.password, mesh.hub_tls()
+    return await Bus.connect(mesh.hub_url, user, password, name=name, within_s=UP_S, tls=tls)
 
 
 def _clear(home: Home) -> None:

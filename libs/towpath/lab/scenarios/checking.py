@@ -202,7 +202,7 @@ def world_of(scenario: Scenario) -> World:
     sites = scenario.mesh.sites
     # Not validated: what is wrong with the sites is said above.
     spec = MeshSpec.model_construct(
-        emulate_links=scenario.mesh.emulate_links, faults=FaultSettings(enabled=True)
+        sites=[], emulate_links=scenario.mesh.emulate_links, faults=FaultSettings(enabled=True)
     )
     processes = processes_of(spec, sites)
     targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]

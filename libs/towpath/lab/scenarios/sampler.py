@@ -147,7 +147,7 @@ class Sampler:
         try:
             async with (
                 aiohttp.ClientSession(headers=headers, timeout=timeout) as client,
-                client.get(self.mesh.api_url + path) as response,
+                client.get(self.mesh.api_url + path, ssl=self.mesh.api_check()) as response,
             ):
                 return response.status
         except (aiohttp.ClientError, TimeoutError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from towpath.contracts.site import SMALLEST_HEAP_MB, Capacity, EngineSpec, MeshSpec, Retention, SiteSpec
+from towpath.contracts.tls import TlsSpec
 from towpath.contracts.topology import Node, Topology
 
 HEAP_OF_MEMORY = 0.4
@@ -21,9 +22,13 @@ of results fit in together. More full ones take more than the disk has."""
 
 
 def mesh_spec(topology: Topology, artefact_root: str | None = None) -> MeshSpec:
-    """Return the mesh of a topology, spare nodes included, with user code from `artefact_root`."""
+    """Return the mesh of a topology, spare nodes included, with user code from `artefact_root`.
+
+    Its containers listen in networks of their own, where nothing is encrypted.
+    """
     sites = [site_spec(node) for node in topology.nodes]
-    return MeshSpec(sites=sites, emulate_links=True, artefact_root=artefact_root)
+    tls = TlsSpec(enabled=False, allow_plain=True)
+    return MeshSpec(sites=sites, emulate_links=True, artefact_root=artefact_root, tls=tls)
 
 
 def site_spec(node: Node) -> SiteSpec:

@@ -83,6 +83,9 @@ class Replay:
     """Most events that may wait for their acknowledgement."""
     give_up_after_s: float = 60.0
     """Seconds that events may wait without one being acknowledged, over all reconnections."""
+    tls: bool = False
+    """The broker is checked with `ca_file`, or the system's authorities."""
+    ca_file: str | None = None
 
     def __post_init__(self) -> None:
         """Raise `TowpathError` for a value that makes no sense."""
@@ -154,7 +157,15 @@ class _Run:
 
     def _connect(self) -> MqttConnection:
         plan = self.plan
-        address = BrokerAddress(plan.host, plan.port, MQTT_3_1_1, plan.username, plan.password)
+        address = BrokerAddress(
+            plan.host,
+            plan.port,
+            MQTT_3_1_1,
+            plan.username,
+            plan.password,
+            tls=plan.tls,
+            ca_file=plan.ca_file,
+        )
         return MqttConnection(address, plan.client_id, session=False)
 
     async def _feed(self, connection: MqttConnection) -> None:

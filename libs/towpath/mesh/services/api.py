@@ -28,8 +28,9 @@ def rights(_: str) -> Rights:
 
 
 def settings(state: MeshState, _: str) -> list[str]:
-    """Return address, token, and the address of the hub."""
-    return [state.spec.listen, str(state.spec.api_port), state.api_token, state.hub_url]
+    """Return address, token, the address of the hub, and what clients are shown."""
+    shown = state.api_tls.model_dump_json() if state.api_tls else ""
+    return [state.spec.listen, str(state.spec.api_port), state.api_token, state.hub_url, shown]
 
 
 API = register(

@@ -87,6 +87,8 @@ async def _plan(home: Home, site: str, topic: str, rate: float | None, speed: fl
         client_id=f"replay-{new_identifier()}",
         rate=rate,
         speed=speed,
+        tls=access.mqtt_is_encrypted,
+        ca_file=access.mqtt_authority,
     )
 
 

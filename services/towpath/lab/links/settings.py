@@ -45,7 +45,8 @@ class LinkSettings(HubSettings):
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
         """Return the routes of all sites."""
         hub = mesh.hub_host.strip("[]"), mesh.leaf_port
-        redis = mesh.redis_host.strip("[]"), mesh.redis_port
+        redis_host, redis_port = mesh.redis_entry
+        redis = redis_host.strip("[]"), redis_port
         listen = mesh.spec.listen
         routes = {
             site: (

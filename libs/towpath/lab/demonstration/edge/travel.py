@@ -107,6 +107,8 @@ class Travel:
             client_id="axle-boxes",
             speed=1.0,
             inflight=INFLIGHT,
+            tls=access.mqtt_is_encrypted,
+            ca_file=access.mqtt_authority,
         )
         return await replay.run(self.journey.reports())
 
