@@ -168,9 +168,9 @@ async def test_redis_when_a_site_shows_its_certificate_then_it_is_reached_and_ot
 
     chunk = b"x" * 1024**2
     async with redis_at(encrypted, **tls.redis_options()) as redis:
-        await redis.set("towpath:transfer:x", chunk)
-        assert await redis.get("towpath:transfer:x") == chunk
+        await redis.xadd("towpath:transfer:x", {"data": chunk})
+        assert await redis.xlen("towpath:transfer:x") == 1
     for options in wrong:
         async with redis_at(encrypted, **options) as stranger:
             with pytest.raises((RedisError, OSError)):
-                await stranger.get("towpath:transfer:x")
+                await stranger.xlen("towpath:transfer:x")
