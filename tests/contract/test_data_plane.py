@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -18,9 +19,9 @@ from towpath.contracts.job import Output
         (data_plane.device_subject("site/departures"), "site.departures"),
         (data_plane.topic_of("stats.hourly"), "stats/hourly"),
         (data_plane.rejected_topic("stats/hourly"), "stats/hourly/rejected"),
-        (data_plane.sink_subject("jfk", "hourly", 3), "sink.jfk.hourly.3"),
-        (data_plane.rejected_subject("jfk", "hourly", "*"), "reject.jfk.hourly.*"),
-        (data_plane.shadow_subject("sink.jfk.hourly.3"), "shadow.sink.jfk.hourly.3"),
+        (data_plane.sink_subject("jfk", "lga", "hourly", 3), "sink.jfk.lga.hourly.3"),
+        (data_plane.rejected_subject("jfk", "lga", "hourly", "*"), "reject.jfk.lga.hourly.*"),
+        (data_plane.shadow_subject("sink.jfk.lga.hourly.3"), "shadow.sink.jfk.lga.hourly.3"),
         (data_plane.closed_subject("jfk", "OUT_hourly"), "closed.jfk.OUT_hourly"),
         (data_plane.closed_shadow_subject("jfk", "hourly"), "shadow.closed.jfk.hourly"),
         (data_plane.api_prefix("jfk"), "$JS.jfk.API"),
@@ -66,8 +67,15 @@ def test_output_when_it_is_of_a_turn_then_its_name_tells_which(stream: str, turn
 @pytest.mark.parametrize(
     ("subjects", "epochs"),
     [
-        (["sink.jfk.hourly.3"], [3]),
-        (["shadow.sink.jfk.hourly.12", "shadow.reject.jfk.hourly.12", "shadow.sink.jfk.hourly.2"], [2, 12]),
+        (["sink.jfk.lga.hourly.3"], [3]),
+        (
+            [
+                "shadow.sink.jfk.lga.hourly.12",
+                "shadow.reject.jfk.lga.hourly.12",
+                "shadow.sink.jfk.jfk.hourly.2",
+            ],
+            [2, 12],
+        ),
         (["closed.jfk.OUT_hourly"], []),
     ],
 )
@@ -75,6 +83,30 @@ def test_epochs_when_a_stream_has_subjects_then_are_their_last_tokens(
     subjects: list[str], epochs: list[int]
 ) -> None:
     assert data_plane.epochs_of(subjects) == epochs
+
+
+@pytest.mark.parametrize("is_rejected", [False, True])
+@pytest.mark.parametrize("wrapped", [str, data_plane.shadow_subject])
+def test_subject_of_results_when_parsed_then_gives_the_parts_it_was_made_of(
+    wrapped: Callable[[str], str], is_rejected: bool
+) -> None:
+    made = data_plane.rejected_subject if is_rejected else data_plane.sink_subject
+
+    parsed = data_plane.ResultSubject.of(wrapped(made("jfk", "lga", "hourly", 12)))
+
+    assert parsed == (is_rejected, "jfk", "lga", "hourly", 12)
+
+
+def test_subject_of_results_when_it_was_stored_before_subjects_had_owners_then_gives_the_rest() -> None:
+    assert data_plane.ResultSubject.of("sink.jfk.hourly.3") == (False, "jfk", "", "hourly", 3)
+
+
+@pytest.mark.parametrize(
+    "subject", ["closed.jfk.OUT_hourly", "shadow.closed.jfk.hourly", "sink.a.b.c.d.3", "site.a.b.c.1"]
+)
+def test_subject_when_it_is_not_of_results_then_is_refused(subject: str) -> None:
+    with pytest.raises(ValueError, match=r"unpack|no subject"):
+        data_plane.ResultSubject.of(subject)
 
 
 def test_headers_and_metadata_when_read_by_another_version_then_have_the_names_they_had() -> None:
@@ -116,7 +148,7 @@ def test_identity_when_made_of_a_life_and_an_input_then_is_the_one_that_outputs_
     assert data_plane.input_code("jfk", "IN", "site.departures") == "90d7e5"
     assert data_plane.input_code("jfk", "OUT_clean", None) == "5ddc0f"
     assert data_plane.stored_id(life, "hourly/1/2") == "c169f6cf/hourly/1/2"
-    assert data_plane.shadow_id("sink.jfk.hourly.3", "a/b") == "3/a/b"
+    assert data_plane.shadow_id("sink.jfk.lga.hourly.3", "a/b") == "3/a/b"
 
 
 def test_identity_when_a_message_waits_in_a_shadow_then_is_the_one_it_has_in_the_output() -> None:

@@ -97,7 +97,7 @@ class Schedule:
         self.ledger = MemoryLedger(around=self.moment, jobs={JOB: before})
         self.faults, self.moments = list(reversed(faults)), list(reversed(moments))
         self.late: list[StepCommand[Any]] = []
-        self.mesh.accept(JOB, 1, OUTPUT)
+        self.mesh.accept(JOB, 1, OUTPUT, owner="jfk")
         self.mesh.sites["jfk"].handle(
             StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment())
         )

@@ -89,7 +89,7 @@ async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIter
     connection = await nats.connect(url)
     streams = SiteStreams(connection, "jfk", Retention())
     await streams.ensure_in()
-    await streams.set_epoch("job", 1, assignment({"kind": "forward"}).output)
+    await streams.set_epoch("job", 1, assignment({"kind": "forward"}).output, owner="jfk")
     settings = replace(SETTINGS, nats_url=url, directory=directory / "engine")
     sink = SinkConnection(settings.login, settings.site)
     sink.start()
@@ -121,7 +121,7 @@ class Site:
 
     async def put_results(self, *values: dict[str, Any]) -> None:
         """Publish results of an upstream job."""
-        await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
+        await self.put("sink.jfk.jfk.clean.1", *({"values": value, "count": 1} for value in values))
 
     def query(self, job: Assignment) -> Query:
         return Query.of(self.session, self.settings, self.sink, job, self.checkpoint)

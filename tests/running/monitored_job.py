@@ -39,6 +39,7 @@ from towpath.streams.streams import SiteStreams
 
 JOB, SITE, INPUT = "counts", "jfk", "jfk/site/departures"
 OLD, INTERIM, NEW = 2, 3, 4
+OWNERS = {OLD: "jfk", NEW: "lga"}
 OUTPUT = ResolvedOutput(
     site=SITE,
     stream=output_stream(JOB),
@@ -48,8 +49,13 @@ OUTPUT = ResolvedOutput(
 
 
 def result(epoch: int, serial: int, **more: Any) -> bytes:
-    site = "jfk" if epoch == OLD else "lga"
-    head = {"job": JOB, "site": site, "epoch": epoch, "serial": serial, "stored_at": "2026-01-01T00:00:00Z"}
+    head = {
+        "job": JOB,
+        "site": OWNERS[epoch],
+        "epoch": epoch,
+        "serial": serial,
+        "stored_at": "2026-01-01T00:00:00Z",
+    }
     return json.dumps({**head, "values": {}, **more}).encode()
 
 
@@ -85,7 +91,7 @@ class MonitoredJob:
 
     async def prepare(self) -> None:
         """Let the source own the output and both agents answer."""
-        await self.streams.set_epoch(JOB, OLD, OUTPUT)
+        await self.streams.set_epoch(JOB, OLD, OUTPUT, owner=OWNERS[OLD])
         self.life = await stream_life(self.bus.connection, SITE, OUTPUT.stream)
         for site, agent in (("jfk", self.bus), ("lga", self.target)):
             await agent.serve(ReportProgress, self._report, site=site)
@@ -122,12 +128,14 @@ class MonitoredJob:
 
     async def open_shadow(self) -> None:
         diverted = self.check is not ConsistencyCheck.IDENTITY
+        owners = OWNERS if diverted else {NEW: OWNERS[NEW]}
         self.output_serial = await Shadows(self.streams).open(
             OpenShadow(
                 site=SITE,
                 operation="m1",
                 job=JOB,
-                epochs=[OLD, NEW] if diverted else [NEW],
+                epochs=list(owners),
+                owners=owners,
                 interim=INTERIM if diverted else None,
                 output=OUTPUT,
             )
@@ -136,7 +144,7 @@ class MonitoredJob:
     async def publish(self, epoch: int, *messages: tuple[str, bytes], batch: str = "1.0") -> None:
         """Publish as the owner of `epoch` does, into the output or the shadow."""
         outgoing = [
-            Outgoing(sink_subject(SITE, JOB, epoch), f"{self.life}/{identity}", body)
+            Outgoing(sink_subject(SITE, OWNERS[epoch], JOB, epoch), f"{self.life}/{identity}", body)
             for identity, body in messages
         ]
         await Publisher(always(self.engines[epoch].connection)).publish(
@@ -145,7 +153,9 @@ class MonitoredJob:
 
     async def reject(self, epoch: int, *serials: int) -> None:
         outgoing = [
-            Outgoing(rejected_subject(SITE, JOB, epoch), f"{self.life}/{JOB}/rejected/0/{n}", b"{}")
+            Outgoing(
+                rejected_subject(SITE, OWNERS[epoch], JOB, epoch), f"{self.life}/{JOB}/rejected/0/{n}", b"{}"
+            )
             for n in serials
         ]
         await Publisher(always(self.engines[epoch].connection)).publish(
@@ -155,10 +165,14 @@ class MonitoredJob:
     async def publish_aside(self, epoch: int, message: tuple[str, bytes]) -> None:
         """Publish straight into the shadow, as a run does that has not yet heard of a change."""
         identity, body = message
-        await self.streams.jetstream.publish(
-            shadow_subject(sink_subject(SITE, JOB, epoch)),
-            body,
-            headers={"Nats-Msg-Id": f"{self.life}/{identity}"},
+        await (
+            self.engines[epoch]
+            .connection.jetstream()
+            .publish(
+                shadow_subject(sink_subject(SITE, OWNERS[epoch], JOB, epoch)),
+                body,
+                headers={"Nats-Msg-Id": f"{self.life}/{identity}"},
+            )
         )
 
     async def forget_ids(self) -> None:
@@ -251,6 +265,7 @@ async def job_on_mesh(mesh: Mesh) -> AsyncIterator[MonitoredJob]:
         for url, login in logins:
             connecting = Bus.connect(url, login.user, login.password, name=login.user, within_s=WITHIN_S)
             buses.append(await stack.enter_async_context(await connecting))
+        await stack.enter_async_context(mesh.gate(SITE))
         source, target, old, new, coordinator = buses
         job = MonitoredJob(source, target=target, engines={OLD: old, NEW: new}, coordinator=coordinator)
         await job.prepare()

@@ -146,7 +146,7 @@ class Site:
         """Publish results into the output as an engine does."""
         for number, body in enumerate(bodies):
             identity = {MESSAGE_ID_HEADER: f"{job}.{body.decode()}.{number}", "Nmqtt-Pub": "1"}
-            await self.agent.jetstream().publish(sink_subject(SITE, job, 1), body, headers=identity)
+            await self.agent.jetstream().publish(sink_subject(SITE, SITE, job, 1), body, headers=identity)
 
     @asynccontextmanager
     async def bridged(self) -> AsyncIterator[None]:
@@ -194,7 +194,7 @@ async def running_site(directory: Path, broker: BrokerSpec) -> AsyncIterator[Sit
 async def _made(site: Site) -> bool:
     with contextlib.suppress(nats.errors.Error, TimeoutError):
         await site.streams.ensure_in()
-        await site.streams.set_epoch("j", 1, OUTPUT)
+        await site.streams.set_epoch("j", 1, OUTPUT, owner="jfk")
         return True
     return False
 

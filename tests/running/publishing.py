@@ -11,8 +11,6 @@ from towpath.contracts.data_plane import (
     BATCH_HEADER,
     MESSAGE_ID_HEADER,
     rejected_stream,
-    rejected_subject,
-    sink_subject,
 )
 from towpath.contracts.job import ResolvedOutput
 from towpath.streams.publisher import Connect
@@ -27,18 +25,18 @@ def always(connection: Client) -> Connect:
     return connect
 
 
-async def forget_ids(connection: Client, job: str, output: ResolvedOutput, epoch: int) -> None:
+async def forget_ids(connection: Client, output: ResolvedOutput) -> None:
     """Let the server forget all ids that it has of a job's output by now, as it does after two minutes.
 
-    It stores a probe. The server checks the ids when the window changes. Sometimes it keeps the time that it
-    had set before, up to two minutes later. Then the window is changed once more.
+    It stores a probe, as the newest owner. The server checks the ids when the window changes. Sometimes it
+    keeps the time that it had set before, up to two minutes later. Then the window is changed once more.
     """
     jetstream = connection.jetstream()
     probe = {MESSAGE_ID_HEADER: "probe", BATCH_HEADER: "1.6"}
-    for stream, kind in ((output.stream, sink_subject), (rejected_stream(output.stream), rejected_subject)):
-        subject = kind(output.site, job, epoch)
+    for stream in (output.stream, rejected_stream(output.stream)):
+        accepted = (await jetstream.stream_info(stream)).config.subjects or []
 
-        async def is_stored_again(subject: str = subject) -> bool:
+        async def is_stored_again(subject: str = accepted[-1]) -> bool:
             return not (await jetstream.publish(subject, b'{"n": 99}', headers=probe)).duplicate
 
         for window_s in count(0.1, 0.01):

@@ -72,7 +72,15 @@ class SimulatedMesh:
             for name, s in self.sites.items()
         )
         outputs = tuple(
-            (job, o.accepted, o.beside, tuple(o.results), frozenset(o.remembered), o.shadow)
+            (
+                job,
+                o.accepted,
+                o.owners.get(o.accepted),
+                o.beside,
+                tuple(o.results),
+                frozenset(o.remembered),
+                o.shadow,
+            )
             for job, o in self.outputs.items()
         )
         decided = tuple((operation, str(answer)) for operation, answer in self.monitor.answers.items())
@@ -106,9 +114,10 @@ class SimulatedMesh:
         """Return the job's output. Make it if there is none."""
         return self.outputs.setdefault(job, SimulatedOutput(stream, self.weak))
 
-    def accept(self, job: str, epoch: int, stream: ResolvedOutput) -> None:
-        """Set the epoch that the output accepts before anything happens."""
-        self.output(job, stream).accepted = epoch
+    def accept(self, job: str, epoch: int, stream: ResolvedOutput, *, owner: str) -> None:
+        """Set the epoch and the owner that the output accepts before anything happens."""
+        output = self.output(job, stream)
+        output.accepted, output.owners = epoch, {epoch: owner}
 
     def between_lines(self) -> None:
         """Let others work while an agent is between two lines of a command, or kill the agent there."""

@@ -66,6 +66,8 @@ class SimulatedOutput:
     """The latest epoch whose results are taken."""
     beside: int | None = None
     """An older one whose results are taken, too."""
+    owners: dict[int, str] = field(default_factory=dict)
+    """Epoch → the site that commands have named as its owner."""
     results: dict[Result, None] = field(default_factory=dict)
     """In the order in which they were stored."""
     counted: set[int] = field(default_factory=set)
@@ -78,6 +80,7 @@ class SimulatedOutput:
         """Return an output that shares no later change with this one."""
         return replace(
             self,
+            owners=dict(self.owners),
             results=dict(self.results),
             counted=set(self.counted),
             remembered=set(self.remembered),
@@ -97,8 +100,13 @@ class SimulatedOutput:
         self.results[result] = None
         self.remembered.add(result)
 
-    def publish(self, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
-        """Store what the owner of an epoch publishes; False if its epoch is accepted nowhere."""
+    def publish(self, owner: str, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
+        """Store what the owner of an epoch publishes; False if its epoch is accepted nowhere.
+
+        Raises `Violation` when commands have named another owner.
+        """
+        if self.accepts(epoch) and self.owners.get(epoch) != owner:
+            raise Violation(f"{owner} publishes under epoch {epoch} of {self.owners.get(epoch)}")
         if self.takes(epoch):
             for result in results:
                 self.store(result, reads_back=reads_back)
@@ -135,6 +143,7 @@ class SimulatedOutput:
         ):
             raise fenced(f"epoch {newest}: a shadow of epoch {max(known.epochs)} is open")
         self._refuse_unsettled(command)
+        self.owners |= command.owners
         reopen = known is not None and known.frozen and Weakness.REOPEN_FROZEN_SHADOW in self.weak
         if known is None or known.epochs != tuple(command.epochs) or reopen:
             diverted = min(command.epochs) if command.interim is not None else None
@@ -166,6 +175,7 @@ class SimulatedOutput:
         """
         if command.epoch < self.accepted:
             raise fenced(f"epoch {command.epoch}: the output is at {self.accepted}")
+        self.owners |= command.owners
         settlement = command.settlement or self._owed(command)
         if settlement is None:
             self.accepted, self.beside = command.epoch, command.beside

@@ -144,7 +144,7 @@ class SimulatedSite:
         reads_back = hosted.is_first_batch or Weakness.PUBLISH_BY_MEMORY not in self.mesh.weak
         if hosted.awaits_state and output.accepts(epoch):
             raise Violation(f"{job} runs at {self.name} without its state")
-        if output.publish(epoch, _results(begin, end, hosted.has_windows), reads_back=reads_back):
+        if output.publish(self.name, epoch, _results(begin, end, hosted.has_windows), reads_back=reads_back):
             if not commits:
                 self.planned[place] = end
                 return

@@ -69,7 +69,7 @@ class Trial:
         """
         mesh, name = SimulatedMesh(SimulatedClock(), *sites, weak=weak), entry.spec.name
         mesh.batch = BATCH
-        mesh.accept(name, entry.epoch, entry.output)
+        mesh.accept(name, entry.epoch, entry.output, owner=entry.site)
         mesh.handle(StartJob(site=entry.site, operation="before", assignment=entry.assignment()))
         mesh.work(5)
         mesh.work(0)

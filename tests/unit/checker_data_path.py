@@ -161,6 +161,8 @@ class Engine:
 
     # What the sink asks of its connection.
 
+    site = SITE
+
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         return self._run(self._publisher.publish(messages, site=site, stream=stream, batch=batch))
 
@@ -196,7 +198,7 @@ class DataPath:
     def accept(self, *epochs: int, overlap: str = "0-0") -> None:
         """Let the output take results of these epochs."""
         stream = self.server.streams[OUT]
-        stream.subjects = [sink_subject(SITE, JOB, epoch) for epoch in epochs]
+        stream.subjects = [sink_subject(SITE, SITE, JOB, epoch) for epoch in epochs]
         stream.metadata = {OVERLAP: overlap}
 
     # Events and failures.
@@ -231,7 +233,7 @@ class DataPath:
         """
         server = self.server
         target = Engine(self, source.epoch + 1, source.operator.checkpoint(), source.batch)
-        shadowed = shadow_subject(sink_subject(SITE, JOB, target.epoch))
+        shadowed = shadow_subject(sink_subject(SITE, SITE, JOB, target.epoch))
         server.streams[shadow_stream(JOB)] = Stream(shadow_stream(JOB), [shadowed])
         before = len(server.streams[OUT].messages)
         source.run(source.operator.position + BATCH // 2)
@@ -252,7 +254,7 @@ class DataPath:
             identity = headers.get(RESULT_ID_HEADER)
             if identity not in stored:
                 kept = {**headers, MESSAGE_ID_HEADER: identity} if identity else headers
-                self.server._store(output, sink_subject(SITE, JOB, epoch), kept, body)
+                self.server._store(output, sink_subject(SITE, SITE, JOB, epoch), kept, body)
         self.server.forget_ids()
         self.accept(epoch, overlap=f"{before}-{len(output.messages)}")
 

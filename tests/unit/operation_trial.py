@@ -125,7 +125,7 @@ class Trial:
             self.ledger.jobs[JOB] = before
             self.mesh.sites["jfk"].handle(start(before))
         if self.record.kind is not OperationKind.DEPLOY or self.record.output_existed:
-            self.mesh.accept(JOB, 1, entry().output)
+            self.mesh.accept(JOB, 1, entry().output, owner=entry().site)
         self.mesh.work(10)
         self.ledger.accept(self.record)
 

@@ -12,7 +12,7 @@ from towpath.streams.pages import StoredMessage
 
 
 def stored(body: bytes) -> StoredMessage:
-    return StoredMessage(serial=7, subject="sink.jfk.a.1", headers={}, body=body)
+    return StoredMessage(serial=7, subject="sink.jfk.jfk.a.1", headers={}, body=body)
 
 
 def test_result_when_a_small_object_then_is_shown_whole() -> None:

@@ -83,7 +83,7 @@ class Trial:
         self.clock = SimulatedClock()
         self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
         self.ledger = MemoryLedger(jobs={JOB: before}, around=self.moment)
-        self.mesh.accept(JOB, 1, OUTPUT)
+        self.mesh.accept(JOB, 1, OUTPUT, owner="jfk")
         self.mesh.handle(StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment()))
         self.mesh.work(5)
         self.mesh.settle_down()

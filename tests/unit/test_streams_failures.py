@@ -8,7 +8,11 @@ import pytest
 
 from towpath.streams.failures import EventsLost, Fenced, Unpublished, failure_in, without_history
 
-ERRORS = [Fenced("sink.jfk.hourly.1 is refused"), EventsLost("IN", 1, 2), Unpublished("3 results not stored")]
+ERRORS = [
+    Fenced("sink.jfk.jfk.hourly.1 is refused"),
+    EventsLost("IN", 1, 2),
+    Unpublished("3 results not stored"),
+]
 
 
 def as_spark_tells_it(error: Exception) -> str:

@@ -50,7 +50,7 @@ class Connection:
     async def request(self, subject: str, body: bytes, timeout: float) -> SimpleNamespace:
         """Describe the stream: it has one owner."""
         state = {"last_seq": len(self.stored)}
-        view = {"config": {"subjects": ["sink.jfk.hourly.1"]}, "state": state}
+        view = {"config": {"subjects": ["sink.jfk.jfk.hourly.1"]}, "state": state}
         return SimpleNamespace(data=json.dumps(view).encode())
 
     async def publish(self, subject: str, body: bytes, reply: str, headers: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ class Connection:
 
 async def test_messages_when_some_are_lost_with_the_connection_then_later_ones_do_not_overtake_them() -> None:
     connection = Connection()
-    messages = [Outgoing("sink.jfk.hourly.1", f"{number}", b"{}") for number in range(COUNT)]
+    messages = [Outgoing("sink.jfk.jfk.hourly.1", f"{number}", b"{}") for number in range(COUNT)]
 
     await Publisher(always(cast("Any", connection))).publish(
         messages, site="jfk", stream="OUT_hourly", batch="1.0"
@@ -100,6 +100,6 @@ async def test_messages_when_the_machine_slept_longer_than_ids_are_remembered_th
 
     with pytest.raises(Unpublished):
         await sending.publish(
-            [Outgoing("sink.jfk.hourly.1", "1", b"{}")], site="jfk", stream="OUT_hourly", batch="1.0"
+            [Outgoing("sink.jfk.jfk.hourly.1", "1", b"{}")], site="jfk", stream="OUT_hourly", batch="1.0"
         )
     assert connection.sent == 1

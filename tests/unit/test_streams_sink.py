@@ -19,6 +19,7 @@ from towpath.streams.sink import JobSink, SinkConnection, StoredBatch
 class Stream:
     """Takes what is published; `known` ids it has already."""
 
+    site: str = "jfk"
     known: set[str] = field(default_factory=set)
     refuses: bool = False
 

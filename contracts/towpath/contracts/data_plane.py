@@ -13,7 +13,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 # Subjects ------------------------------------------------------------------------------------------------
 
@@ -104,14 +104,19 @@ def rejected_topic(topic: str) -> str:
     return f"{topic}/rejected"
 
 
-def sink_subject(site: str, job: str, epoch: int | str) -> str:
-    """Where the owner of `epoch` (`*`: of any) publishes results. The stream accepts the current one only."""
-    return f"sink.{site}.{job}.{epoch}"
+def sink_subject(site: str, owner: str, job: str, epoch: int | str) -> str:
+    """Where `owner` publishes results for an output at `site` under `epoch`; `*` stands for any of the four.
+
+    The owner is the site that runs the job under this epoch, the output's own site where its agent takes
+    results over from a shadow, or `hub` where the monitor forwards them. Servers let each publish under its
+    own name only, and the stream accepts the present owner and epoch only.
+    """
+    return f"sink.{site}.{owner}.{job}.{epoch}"
 
 
-def rejected_subject(site: str, job: str, epoch: int | str) -> str:
-    """Where the owner of `epoch` publishes rejected events."""
-    return f"reject.{site}.{job}.{epoch}"
+def rejected_subject(site: str, owner: str, job: str, epoch: int | str) -> str:
+    """Where `owner` publishes rejected events under `epoch`."""
+    return f"reject.{site}.{owner}.{job}.{epoch}"
 
 
 def shadow_subject(subject: str) -> str:
@@ -121,6 +126,26 @@ def shadow_subject(subject: str) -> str:
     overtake what was taken over from the shadow.
     """
     return f"shadow.{subject}"
+
+
+class ResultSubject(NamedTuple):
+    """The parts of a subject made by `sink_subject` or `rejected_subject`, also of one in a shadow."""
+
+    is_rejected: bool
+    site: str
+    """The output's site."""
+    owner: str
+    """Empty in what a version without owners has stored."""
+    job: str
+    epoch: int
+
+    @classmethod
+    def of(cls, subject: str) -> Self:
+        """Parse a subject. Raises `ValueError` for any other."""
+        kind, site, *owner, job, epoch = subject.removeprefix(shadow_subject("")).split(".")
+        if kind not in ("sink", "reject") or len(owner) > 1:
+            raise ValueError(f"{subject} is no subject of results")
+        return cls(kind == "reject", site, "".join(owner), job, int(epoch))
 
 
 def broadcast_subject(topic: str, broadcast: str) -> str:
@@ -424,7 +449,7 @@ def stored_id(life: str, identity: str) -> str:
 
 def shadow_id(subject: str, identity: str) -> str:
     """The message id in the shadow of what is published to `subject`: another one for each epoch."""
-    return f"{subject.rsplit('.', 1)[-1]}{ID_SEPARATOR}{identity}"
+    return f"{ResultSubject.of(subject).epoch}{ID_SEPARATOR}{identity}"
 
 
 def bridge_id(session: str, number: int, packet: int, digest: str) -> str:

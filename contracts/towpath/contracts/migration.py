@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from towpath.contracts.job import EXAMPLE_SPEC, Assignment, JobContainer, JobStatus, ResolvedOutput
 from towpath.contracts.message import ROOT, Answer, Command, Identifier, JobName, Model, SiteName
@@ -195,6 +196,7 @@ class OpenShadow(SiteCommand[ShadowOpened]):
         "operation": "m1",
         "job": "hourly-jfk",
         "epochs": [4],
+        "owners": {"4": "cloud"},
         "interim": None,
         "output": EXAMPLE_ASSIGNMENT["output"],
     }
@@ -202,9 +204,22 @@ class OpenShadow(SiteCommand[ShadowOpened]):
     job: JobName
     epochs: list[int] = Field(min_length=1)
     """Epochs whose results the shadow keeps."""
+    owners: dict[int, SiteName]
+    """Each of `epochs` → the site that publishes under it, and no other may."""
     interim: int | None = None
-    """Epoch under which the monitor publishes meanwhile."""
+    """Epoch under which the monitor publishes meanwhile: its owner is `hub`."""
     output: ResolvedOutput
+
+    @model_validator(mode="after")
+    def _names_all_owners(self) -> Self:
+        _check_owners(self.owners, self.epochs)
+        return self
+
+
+def _check_owners(owners: Mapping[int, str], epochs: Iterable[int]) -> None:
+    """Raise `ValueError` unless `owners` names the owner of each epoch, and of no other."""
+    if set(owners) != set(epochs):
+        raise ValueError(f"owners names those of epochs {sorted(owners)}, and must of {sorted(set(epochs))}")
 
 
 class DropShadow(SiteCommand[Done]):
@@ -236,7 +251,8 @@ class Settlement(Model):
     amended: list[AmendedResult] = []
     """Stored before them."""
     interim: int
-    """Epoch under which they are stored: above the old owner's, below the new owner's."""
+    """Epoch under which they are stored: above the old owner's, below the new owner's. Its owner is the
+    output's site."""
 
 
 class SetEpoch(SiteCommand[Done]):
@@ -253,11 +269,14 @@ class SetEpoch(SiteCommand[Done]):
         "operation": "m1",
         "job": "hourly-jfk",
         "epoch": 2,
+        "owners": {"2": "cloud"},
         "output": EXAMPLE_ASSIGNMENT["output"],
     }
 
     job: JobName
     epoch: int = Field(ge=1)
+    owners: dict[int, SiteName]
+    """`epoch`, and `beside` if given → the site that publishes under it, and no other may."""
     output: ResolvedOutput
     """The stream is made if it does not exist."""
     beside: int | None = Field(default=None, ge=1)
@@ -266,6 +285,11 @@ class SetEpoch(SiteCommand[Done]):
     resumes: int | None = Field(default=None, ge=0)
     """The epoch under which the run that goes on published last, if others had the output since: their change
     of hands was undone. What is stored from later epochs it may publish again, however long ago that was."""
+
+    @model_validator(mode="after")
+    def _names_all_owners(self) -> Self:
+        _check_owners(self.owners, [self.epoch] if self.beside is None else [self.beside, self.epoch])
+        return self
 
 
 class Resumed(Model):

@@ -5,7 +5,8 @@ services, and the groups of subjects that several users share.
 
 A user logs in at one server. Messages cross from one server to another as the *leaf* user of the site, so its
 rights are the wall between sites: the hub takes from a site's server, and gives to it, only what these rights
-name.
+name. Results carry their owner in their subject, and a site's server, agent and engine publish as their own
+site only.
 
 Replies go to inboxes, and a user that may subscribe to `_INBOX.>` reads all replies. So every user has
 inboxes of its own, `_INBOX.<user>.>`: connections must set their inbox prefix accordingly.
@@ -82,10 +83,6 @@ READ = (
 CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
 """Subjects on which the reader of a stream answers."""
 
-OWN_RESULTS = (sink_subject("*", "*", "*"), rejected_subject("*", "*", "*"))
-RESULTS = (*OWN_RESULTS, *(shadow_subject(subject) for subject in OWN_RESULTS))
-"""Results and rejected events on their way to an output, or to the shadow beside it."""
-
 _BRIDGE = (
     "STREAM.NAMES",
     "STREAM.INFO.*",
@@ -160,9 +157,14 @@ def site_calls(site: str, calls: Iterable[str]) -> list[str]:
     return [f"{api_prefix(site)}.{call}" for call in calls]
 
 
-def results_of(site: str) -> list[str]:
-    """Return `RESULTS` for the outputs of one site. Its agent takes results over from a shadow."""
-    return [pattern.replace("*", site, 1) for pattern in RESULTS]
+def results(*, to: str = "*", by: str = "*") -> list[str]:
+    """Return where an owner publishes results and rejected events into the outputs of a site."""
+    return [sink_subject(to, by, "*", "*"), rejected_subject(to, by, "*", "*")]
+
+
+def results_aside(*, to: str = "*", by: str = "*") -> list[str]:
+    """Return where an owner publishes the same into the shadows beside these outputs."""
+    return [shadow_subject(subject) for subject in results(to=to, by=by)]
 
 
 def uplinks_from(site: str) -> list[str]:
@@ -244,7 +246,8 @@ def leaf(site: str) -> Rights:
             Metric.wildcard(site=site),
             Echo.wildcard(),
             "_INBOX.>",
-            *RESULTS,
+            *results(by=site),
+            *results_aside(by=site),
             *uplinks_from(site),
             MayRead.wildcard(),
             *reading_elsewhere(site),
@@ -254,7 +257,8 @@ def leaf(site: str) -> Rights:
         subscribe=[
             f"{ROOT}.command.{site}.>",
             inbox(site),
-            *results_of(site),
+            *results(to=site),
+            *results_aside(to=site),
             *uplinks_to(site),
             *site_calls(site, [">"]),
             f"{gate_prefix(site, '*')}.>",

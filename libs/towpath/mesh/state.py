@@ -122,10 +122,10 @@ class MeshState(Logins):
     redis_coordinator: Credential
     sites: dict[str, SiteAccess]
     tls: TlsFiles | None = None
-    """What the hub's server shows, and the door of Redis; null: nothing is encrypted, or the hub is
+    """Certificate of the hub's server and of the door of Redis; null: nothing is encrypted, or the hub is
     elsewhere."""
     api_tls: TlsFiles | None = None
-    """What the REST interface shows; null: it is plain."""
+    """Certificate of the REST interface; null: it is plain."""
     hub_names: list[str] = []
     """Addresses of the hub's machine in bundles."""
     redis_plain_port: int = 0

@@ -20,6 +20,16 @@ def highest_epoch(record: OperationRecord) -> int:
     return max(record.new_epoch, undo_epoch(record))
 
 
+def owners(record: OperationRecord, *epochs: int) -> dict[int, str]:
+    """Return the site that publishes under each of these epochs.
+
+    The new epoch is the new owner's. Every other is the old owner's: the one it had, and the one under which
+    it comes back. A job that is being deployed has one owner only.
+    """
+    old, new = record.before or record.entry_after, record.after or record.entry_before
+    return {epoch: (new if epoch == record.new_epoch else old).site for epoch in epochs}
+
+
 def is_source_disturbed(record: OperationRecord) -> bool:
     """Tell if the source may stand still, so that a rollback must start it."""
     return any(step.disturbs for step in table_of(record).steps if step.name in record.begun)

@@ -1,7 +1,7 @@
-"""Rules of ownership: one owner at a time may publish a job's results, named by its epoch.
+"""Rules of ownership: one owner at a time may publish a job's results, named by its site and its epoch.
 
-The output stream decides. It listens to the subject of one epoch, so its server refuses every other owner.
-Only while a job has a twin it listens to two.
+The output stream decides. It listens to the subject of one owner and epoch, so its server refuses every other
+owner. Only while a job has a twin it listens to two.
 `SiteStreams.accept` sets these subjects. Others ask here to find out earlier, or to know what to do:
 
 - a publisher whose message no stream took asks where its results belong (`place_of`);
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from towpath.contracts.data_plane import DIVERTED, epochs_of
+from towpath.contracts.data_plane import DIVERTED, ResultSubject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.streams.failures import Fenced
 from towpath.streams.stream_view import StreamView
@@ -29,9 +29,9 @@ class ResultStream(Enum):
 def place_of(subject: str, output: StreamView) -> ResultStream:
     """Return the stream in which results under `subject`, which names an epoch, belong at the moment.
 
-    Raises `Fenced` when that epoch is over.
+    Raises `Fenced` when that epoch is over, or another owner's.
     """
-    [mine] = epochs_of([subject])
+    mine = ResultSubject.of(subject).epoch
     if subject in output.subjects:
         return ResultStream.OUTPUT
     is_diverted = output.metadata.get(DIVERTED) == str(mine)

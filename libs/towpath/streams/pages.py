@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from towpath.contracts.data_plane import (
     NO_RESPONDERS,
     STORED_AT_HEADER,
-    epochs_of,
+    ResultSubject,
     output_id,
     overlap_range,
 )
@@ -212,7 +212,7 @@ async def newest_before(connection: Client, site: str, stream: str, epoch: int) 
     """
     last = await last_serial(connection, site, stream)
     async for messages in pages_before(connection, site, stream, last):
-        older = [message for message in messages if max(epochs_of([message.subject]), default=0) < epoch]
+        older = [message for message in messages if ResultSubject.of(message.subject).epoch < epoch]
         if older:
             return older[-1]
     return None

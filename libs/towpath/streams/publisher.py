@@ -1,8 +1,8 @@
 """Publish a job's results into its output stream: each is stored once, or there is an error.
 
 Every message has an id made from what identifies the result. So the stream drops messages that a repeated
-micro-batch, or a second owner, publishes again. The subject carries the epoch. A stream accepts the current
-epoch only, so the server refuses a former owner.
+micro-batch, or a second owner, publishes again. The subject carries the owner and its epoch. A stream accepts
+the current ones only, so the server refuses a former owner.
 """
 
 from __future__ import annotations

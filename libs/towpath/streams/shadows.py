@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from nats.aio.client import Client
@@ -20,6 +21,7 @@ from nats.js.errors import NotFoundError
 from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
@@ -55,7 +57,8 @@ class Shadows:
             raise epoch_is_over(f"the output of {job}", newest, accepted)
         info = await self._ensure(command)
         if command.interim is not None and (accepted is None or accepted < command.interim):
-            await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
+            monitor = {command.interim: HUB_SCOPE}
+            await self.streams.accept(job, monitor, command.output, diverted=min(command.epochs))
         return int((info.config.metadata or {})[data_plane.OUTPUT_SERIAL])
 
     async def _ensure(self, command: OpenShadow) -> StreamInfo:
@@ -85,7 +88,7 @@ class Shadows:
         rejected = await last_serial(connection, self.site, data_plane.rejected_stream(command.output.stream))
         config = StreamConfig(
             name=data_plane.shadow_stream(job),
-            subjects=self._subjects(job, command.epochs),
+            subjects=self._subjects(job, command.owners),
             storage=StorageType.FILE,
             duplicate_window=data_plane.DUPLICATE_WINDOW_S,
             allow_direct=True,
@@ -99,9 +102,13 @@ class Shadows:
         )
         return await self.jetstream.add_stream(config)
 
-    def _subjects(self, job: str, epochs: list[int]) -> list[str]:
+    def _subjects(self, job: str, owners: Mapping[int, str]) -> list[str]:
         kinds = (data_plane.sink_subject, data_plane.rejected_subject)
-        return [data_plane.shadow_subject(kind(self.site, job, epoch)) for epoch in epochs for kind in kinds]
+        return [
+            data_plane.shadow_subject(kind(self.site, owner, job, epoch))
+            for epoch, owner in owners.items()
+            for kind in kinds
+        ]
 
     async def _info(self, job: str) -> StreamInfo | None:
         try:
@@ -151,18 +158,21 @@ class Shadows:
         if accepted != epoch:
             info = await self._info(job)
             overlaps: dict[str, str] | None = None
+            # This site takes the results over, so it is the interim owner, in place of the new one.
+            interim = {e: owner for e, owner in command.owners.items() if e != epoch}
+            interim[settlement.interim] = self.site
             if info is None:
-                await self.streams.accept(job, settlement.interim, command.output, beside=command.beside)
+                await self.streams.accept(job, interim, command.output)
             else:
                 settlement = _of_the_owner(settlement, info)
                 stored = await self._stored_ids(command, settlement, info)
                 info = await self._frozen(info, job)
-                await self.streams.accept(job, settlement.interim, command.output, beside=command.beside)
+                await self.streams.accept(job, interim, command.output)
                 await stored.read()
                 overlaps = await self._overlaps(command, info)
                 await self._take_over(command, settlement, stored)
                 await self._settled(info)
-            await self.streams.accept(job, epoch, command.output, beside=command.beside, overlaps=overlaps)
+            await self.streams.accept(job, command.owners, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
 
     async def _frozen(self, shadow: StreamInfo, job: str) -> StreamInfo:
@@ -196,12 +206,13 @@ class Shadows:
             (data_plane.rejected_subject, data_plane.rejected_stream(output), 0),
             (data_plane.sink_subject, output, settlement.after_position),
         ):
-            subject, waits = kind(self.site, job, interim), kind(self.site, job, settlement.epoch)
+            subject, waits = (
+                kind(self.site, self.site, job, interim),
+                self._waiting(kind, job, settlement.epoch),
+            )
             if stream == output:
                 new += await self._amend(publisher, command, settlement, stored)
-            async for messages in pages_after(
-                *self._shadow(job), after, subject=data_plane.shadow_subject(waits)
-            ):
+            async for messages in pages_after(*self._shadow(job), after, subject=waits):
                 fresh = [message for message in messages if message.identity not in stored]
                 total += len(messages)
                 new += await self._store(publisher, fresh, subject, stream)
@@ -216,7 +227,7 @@ class Shadows:
         """
         job, output = command.job, command.output.stream
         life = await stream_life(self.streams.connection, self.site, output)
-        subject = data_plane.sink_subject(self.site, job, settlement.interim)
+        subject = data_plane.sink_subject(self.site, self.site, job, settlement.interim)
         amended = [
             Outgoing(subject, identity, result.body.encode())
             for result in settlement.amended
@@ -224,14 +235,18 @@ class Shadows:
         ]
         if not amended:
             return 0
-        behind = data_plane.sink_subject(self.site, job, settlement.epoch)
+        behind = self._waiting(data_plane.sink_subject, job, settlement.epoch)
         label = await self._label(job, behind, settlement.after_position) or data_plane.NO_BATCH
         return await publisher.publish(amended, site=self.site, stream=output, batch=label)
 
-    async def _label(self, job: str, sink: str, after: int) -> str | None:
+    async def _label(self, job: str, waits: str, after: int) -> str | None:
         """Return the label of an owner's first message after a position of the shadow; None without one."""
-        first = await page(*self._shadow(job), after + 1, 1, subject=data_plane.shadow_subject(sink))
+        first = await page(*self._shadow(job), after + 1, 1, subject=waits)
         return data_plane.batch_of(first[0].headers) if first else None
+
+    def _waiting(self, kind: Callable[[str, str, str, int], str], job: str, epoch: int) -> str:
+        """Return the subject of what waits in the shadow under an epoch: it took that owner's only."""
+        return data_plane.shadow_subject(kind(self.site, "*", job, epoch))
 
     def _shadow(self, job: str) -> tuple[Client, str, str]:
         """Return connection, site and name for reading a shadow."""
@@ -249,7 +264,7 @@ class Shadows:
         await stored.read()
         for kind, stream in zip((data_plane.sink_subject, data_plane.rejected_subject), marks, strict=True):
             await stored.read_overlap(stream, await self.streams.overlap_of(stream))
-            label = await self._label(command.job, kind(self.site, command.job, settlement.epoch), 0)
+            label = await self._label(command.job, self._waiting(kind, command.job, settlement.epoch), 0)
             if label is not None:
                 await stored.read_back(stream, marks[stream], label)
         return stored

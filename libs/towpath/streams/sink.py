@@ -56,7 +56,8 @@ class SinkConnection:
     """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
 
     def __init__(self, login: Login, site: str) -> None:
-        self._site = site
+        self.site = site
+        """The site that publishes over it."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
         self._fresh = FreshConnection(login, f"sink-{site}", pending_bytes=PENDING_BYTES)
@@ -85,7 +86,7 @@ class SinkConnection:
         try:
             return await until(connected, CONNECT_WITHIN_S, CONNECT_AGAIN_S)
         except NotInTime as error:
-            raise Unpublished(f"the broker of {self._site} does not answer") from error
+            raise Unpublished(f"the broker of {self.site} does not answer") from error
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store messages; blocks. Return the number of new ones. Raises `Fenced` or `Unpublished`."""
@@ -125,7 +126,7 @@ class SinkConnection:
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
                 client = await self._connected()
-                found = await page(client, self._site, stream, serial, 1)
+                found = await page(client, self.site, stream, serial, 1)
             return next((message for message in found if message.serial == serial), None)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop)
@@ -182,7 +183,7 @@ class JobSink:
     def _publish(self, results: Sequence[Message], rejected: Sequence[Message], batch: int) -> None:
         output, epoch = self.assignment.output, self.assignment.epoch
         job = self.assignment.spec.name
-        reject = rejected_subject(output.site, job, epoch)
+        reject = rejected_subject(output.site, self.connection.site, job, epoch)
         # Rejected events first: anyone who sees a result may rely on the rejections before it.
         bad = [Outgoing(reject, message.identity, message.body) for message in rejected]
         self.rejected += self._store(batch, rejected_stream(output.stream), bad)
@@ -197,7 +198,8 @@ class JobSink:
             self.on_stored(StoredBatch(batch, good, begun_ns, time_ns()))
 
     def _outgoing(self, result: Message) -> Outgoing:
-        subject = sink_subject(self.assignment.output.site, self.assignment.spec.name, self.assignment.epoch)
+        output, job, epoch = self.assignment.output, self.assignment.spec.name, self.assignment.epoch
+        subject = sink_subject(output.site, self.connection.site, job, epoch)
         return Outgoing(subject, result.identity, result.body)
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:

@@ -45,8 +45,8 @@ class _OutputStream:
     job: str
     stream: str
     topic: str
-    subject: Callable[[str, str, int | str], str]
-    """Returns the subject for a site, a job and an epoch."""
+    subject: Callable[[str, str, str, int | str], str]
+    """Returns the subject for a site, an owner, a job and an epoch."""
 
 
 def _kept_by(job: str, output: ResolvedOutput) -> tuple[_OutputStream, _OutputStream]:
@@ -152,9 +152,9 @@ class SiteStreams:
                 await self.jetstream.update_stream(changed)
 
     async def set_epoch(
-        self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
+        self, job: str, epoch: int, output: ResolvedOutput, *, owner: str, resumes: int | None = None
     ) -> None:
-        """Let the job's output streams accept `epoch` only.
+        """Let the job's output streams accept results of `owner` under `epoch` only.
 
         `resumes` is the epoch under which the run that goes on published last. That run may compute results
         again that later epochs have stored, so a mark spans those. A repetition keeps the mark. It also stays
@@ -168,11 +168,11 @@ class SiteStreams:
             overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
         else:
             overlaps = {stream: await self._current_overlap(stream, epoch) for stream in kept}
-        await self.accept(job, epoch, output, overlaps=overlaps)
+        await self.accept(job, {epoch: owner}, output, overlaps=overlaps)
         # Only now no one adds to the span of the mark.
         ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
         if ended != overlaps:
-            await self.accept(job, epoch, output, overlaps=ended)
+            await self.accept(job, {epoch: owner}, output, overlaps=ended)
 
     async def overlap_of(self, stream: str) -> str:
         """Return an output stream's mark, see `data_plane.OVERLAP`; empty if there is no such stream."""
@@ -244,27 +244,25 @@ class SiteStreams:
     async def accept(
         self,
         job: str,
-        epoch: int,
+        owners: Mapping[int, str],
         output: ResolvedOutput,
         *,
-        beside: int | None = None,
         diverted: int | None = None,
         overlaps: dict[str, str] | None = None,
     ) -> None:
-        """Let the job's output streams accept `epoch` and nothing else. Make them if they do not exist.
+        """Let the job's output streams accept these owners (epoch → owner) and nothing else.
 
-        They also accept the older epoch `beside`, if there is one. `diverted` names an older epoch whose
-        results a shadow takes: its owner is not fenced. `overlaps` has the new mark (`data_plane.OVERLAP`) of
-        each stream; None keeps the marks.
+        Make the streams if they do not exist. There are two owners only while the job has a twin. `diverted`
+        names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps` has the new
+        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks.
         """
         # Rejected events first: the owner changes when the result stream changes.
         for kept in reversed(_kept_by(job, output)):
             if overlaps is None:
-                overlap = await self._current_overlap(kept.stream, epoch)
+                overlap = await self._current_overlap(kept.stream, max(owners))
             else:
                 overlap = overlaps.get(kept.stream, "")
-            epochs = [epoch] if beside is None else [beside, epoch]
-            accepts = [kept.subject(self.site, job, each) for each in epochs]
+            accepts = [kept.subject(self.site, owner, job, epoch) for epoch, owner in sorted(owners.items())]
             await self._ensure_output(kept, accepts, overlap, diverted)
 
     async def accepted_epoch(self, stream: str) -> int | None:
@@ -301,18 +299,18 @@ class SiteStreams:
         The stream itself serves QoS 1 sessions, its one-message stream all other subscribers.
         """
         public = subject_of(kept.topic)
-        # Not only the epoch accepted now: the one-message stream may still have to pass on earlier ones.
-        every_epoch = kept.subject(self.site, kept.job, "*")
+        # Not only the owner accepted now: the one-message stream may still have to pass on earlier ones.
+        every_owner = kept.subject(self.site, "*", kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
         stored = self.kept(kept.stream, subjects=accepts)
         await self.ensure(
             replace(
                 stored,
-                republish=RePublish(src=every_epoch, dest=data_plane.MQTT_DELIVERY + public),
+                republish=RePublish(src=every_owner, dest=data_plane.MQTT_DELIVERY + public),
                 metadata={key: mark for key, mark in marks.items() if mark},
             )
         )
-        await self.ensure_live(kept.stream, every_epoch, to=public)
+        await self.ensure_live(kept.stream, every_owner, to=public)
 
     async def ensure_live(self, stream: str, subjects: str, *, to: str) -> None:
         """Make or change the one-message stream that publishes what `stream` stores to `to`.

@@ -28,7 +28,11 @@ class Outputs:
                 await self.shadows.settle(command, settlement)
             else:
                 await self.streams.set_epoch(
-                    command.job, command.epoch, command.output, resumes=command.resumes
+                    command.job,
+                    command.epoch,
+                    command.output,
+                    owner=command.owners[command.epoch],
+                    resumes=command.resumes,
                 )
         return Done()
 
@@ -51,7 +55,10 @@ class Outputs:
 
     async def close_output(self, command: CloseOutput) -> Done:
         """Close an output for good. First take in waiting results, because the next output is another."""
-        last = SetEpoch(**command.model_dump(include={"site", "operation", "job", "epoch", "output"}))
+        last = SetEpoch(
+            **command.model_dump(include={"site", "operation", "job", "epoch", "output"}),
+            owners={command.epoch: command.site},
+        )
         async with self._locks[command.job]:
             owed = await self.shadows.owed(last)
             if owed is not None:

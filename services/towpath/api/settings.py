@@ -29,7 +29,7 @@ class ApiSettings(HubSettings):
     write_s: float = 30.0
     """A client that reads nothing of an event stream for this long is cut off. It can resume."""
     tls: TlsFiles | None = None
-    """What it shows; None: it is plain."""
+    """Its certificate; None: it is plain."""
 
     @classmethod
     def credential(cls, mesh: MeshState) -> Credential:

@@ -198,6 +198,7 @@ def corrections(
             operation=operation,
             job=job,
             epoch=entry.epoch,
+            owners={entry.epoch: entry.site},
             output=output,
             resumes=entry.resumes,
         ),

@@ -22,6 +22,7 @@ from towpath.contracts.data_plane import (
     rejected_subject,
     sink_subject,
 )
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.monitor import Watch
 from towpath.streams.follower import Follower
 from towpath.streams.pages import StoredMessage, last_serial, pages_before
@@ -45,8 +46,8 @@ class Forwarding:
         self._output = watch.output.stream
         self._output_serial = watch.output_serial
         self._rejected = rejected_stream(watch.output.stream)
-        self._sink = sink_subject(self._site, watch.job, interim)
-        self._reject = rejected_subject(self._site, watch.job, interim)
+        self._sink = sink_subject(self._site, HUB_SCOPE, watch.job, interim)
+        self._reject = rejected_subject(self._site, HUB_SCOPE, watch.job, interim)
         self._publisher = PublisherBeside(connection, f"forward-{watch.job}", patience_s=PATIENCE_S)
         self._queue: deque[tuple[str, StoredMessage]] = deque()
         """Stream → message to store there."""

@@ -13,7 +13,7 @@ from collections import deque
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.contracts.data_plane import shadow_stream, shadow_subject, sink_subject
+from towpath.contracts.data_plane import ResultSubject, shadow_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.monitor import Consistent, Watch
 from towpath.monitor.pairs import Pairs, Suspicion, difference
@@ -112,10 +112,11 @@ class IdentityCheck:
         if suspicion is not None:
             self._suspicions.append(suspicion)
 
-    def _is_of(self, message: StoredMessage, epoch: int) -> bool:
+    @staticmethod
+    def _is_of(message: StoredMessage, epoch: int) -> bool:
         """True if the message is a result of this epoch."""
-        sink = sink_subject(self._watch.output.site, self._watch.job, epoch)
-        return message.subject in (sink, shadow_subject(sink))
+        subject = ResultSubject.of(message.subject)
+        return subject.epoch == epoch and not subject.is_rejected
 
     async def _judge(self, suspicion: Suspicion) -> None:
         """Compare two results whose digests differ. Raises `TowpathError` if their contents differ, too."""

@@ -16,7 +16,7 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
-from towpath.contracts.data_plane import rejected_subject, shadow_stream, shadow_subject, sink_subject
+from towpath.contracts.data_plane import ResultSubject, shadow_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.migration import AmendedResult, Role
 from towpath.contracts.monitor import Consistent, Watch
@@ -67,7 +67,8 @@ class WindowCheck:
         self._shadow = Follower(bus.connection, watch.output.site, shadow_stream(watch.job))
         self._forwarding = Forwarding(bus.connection, watch, watch.interim)
         self._windows: Windows[StoredMessage] = _windows(watch, None)
-        self._origins, self._rejecting = _subjects(watch)
+        self._origins = {watch.source_epoch: Role.SOURCE, watch.target_epoch: Role.TARGET}
+        """Epoch → the run that publishes under it."""
         self._forwarded = 0
         self._trouble = ""
         self._idle_since: float | None = None
@@ -171,10 +172,13 @@ class WindowCheck:
                 return
 
     def _take(self, message: StoredMessage) -> None:
-        if message.subject in self._rejecting:
+        subject = ResultSubject.of(message.subject)
+        origin = self._origins.get(subject.epoch)
+        if origin is None:
+            return
+        if subject.is_rejected:
             self._forwarding.add([message], rejected=True)
-        origin = self._origins.get(message.subject)
-        if origin is not None:
+        else:
             forwarded = self._windows.take(_window_result(message, origin))
             self._forwarded += len(forwarded)
             self._forwarding.add(result.body for result in forwarded)
@@ -225,14 +229,6 @@ def _windows(watch: Watch, begun: int | None) -> Windows[StoredMessage]:
     if watch.check is ConsistencyCheck.RESULTS:
         return Windows(ByResults(watch.factor, begun), begun)
     return Windows(Cut(begun=begun), begun)
-
-
-def _subjects(watch: Watch) -> tuple[dict[str, Role], frozenset[str]]:
-    """Return the subjects of each operator's results in the shadow, and those of rejected events."""
-    site, job = watch.output.site, watch.job
-    epochs = {watch.source_epoch: Role.SOURCE, watch.target_epoch: Role.TARGET}
-    results = {shadow_subject(sink_subject(site, job, epoch)): role for epoch, role in epochs.items()}
-    return results, frozenset(shadow_subject(rejected_subject(site, job, epoch)) for epoch in epochs)
 
 
 def _window_result(message: StoredMessage, origin: Role) -> WindowResult[StoredMessage]:

@@ -57,7 +57,7 @@ async def test_windows_of_the_source_reach_the_output_when_they_are_diverted(
         await eventually(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
         stored = await job.output()
         assert [m.headers["Towpath-Batch"] for m in stored] == ["1.0", "1.7", "1.7"]
-        assert stored[-1].subject == f"sink.jfk.counts.{INTERIM}"
+        assert stored[-1].subject == f"sink.jfk.hub.counts.{INTERIM}"
         assert stored[-1].identity.startswith(f"{job.life}/")
 
 
@@ -174,7 +174,7 @@ async def test_results_are_stored_once_when_two_monitors_forward_them(job: Monit
 async def test_forwarding_ends_when_the_output_belongs_to_another_epoch(job: MonitoredJob, url: str) -> None:
     async with running_monitor(url):
         await job.start()
-        await job.streams.accept("counts", NEW + 2, OUTPUT)
+        await job.streams.accept("counts", {NEW + 2: "jfk"}, OUTPUT)
         await job.publish_aside(OLD, window(OLD, 5, 9))
         with pytest.raises(TowpathError, match="the comparison has ended"):
             await job.consistency()

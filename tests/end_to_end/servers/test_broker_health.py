@@ -19,7 +19,7 @@ from towpath.mesh.broker_health import BrokerHealth, has_room
 from towpath.mesh.names import SERVER_HEALTH
 
 NATS = "jfk-nats"
-STREAM, SUBJECT = output_stream("j"), sink_subject("jfk", "j", 1)
+STREAM, SUBJECT = output_stream("j"), sink_subject("jfk", "jfk", "j", 1)
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ async def test_results_when_stored_then_arrive_once_and_in_order_on_their_topics
     async with site.bridged(), subscriber(site, "stats/#") as came:
         await site.emit("j", RESULTS)
         identity = {MESSAGE_ID_HEADER: "bad", "Nmqtt-Pub": "1"}
-        await site.agent.jetstream().publish(rejected_subject("jfk", "j", 1), b"bad", headers=identity)
+        await site.agent.jetstream().publish(rejected_subject("jfk", "jfk", "j", 1), b"bad", headers=identity)
         await eventually(lambda: len(came) >= len(RESULTS) + 1)
     assert [body for topic, body in came if topic == OUTPUT.topic] == RESULTS
     assert [body for topic, body in came if topic == OUTPUT.rejected_topic] == [b"bad"]
@@ -101,13 +101,12 @@ async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carrie
     async with site.bridged(), subscriber(site, "stats/#", "other/#") as came:
         await site.works()
         await site.streams.drop_output("j")
-        await site.streams.set_epoch(
-            "k", 1, OUTPUT.model_copy(update={"stream": "OUT_k", "topic": "other/t"})
-        )
+        other = OUTPUT.model_copy(update={"stream": "OUT_k", "topic": "other/t"})
+        await site.streams.set_epoch("k", 1, other, owner="jfk")
         await site.emit("k", [b"first", b"second"])
         await eventually(lambda: len(came) >= 2)
         assert site.binder.trouble() is None
-        await site.streams.set_epoch("j", 1, OUTPUT)
+        await site.streams.set_epoch("j", 1, OUTPUT, owner="jfk")
         await site.emit("j", [b"again"])
         await eventually(lambda: len(came) >= 3)
     assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"again")]

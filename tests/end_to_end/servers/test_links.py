@@ -121,15 +121,15 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
         mesh.engine("lga") as origin,
         mesh.agent("jfk") as reader,
     ):
-        await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.source.1"])
-        await origin.jetstream().publish("sink.lga.source.1", b"1")
+        await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.lga.source.1"])
+        await origin.jetstream().publish("sink.lga.lga.source.1", b"1")
         mirror = StreamConfig(name="MIRROR_lga_OUT_source", mirror=fed_by("lga", "OUT_source", "jfk"))
         await reader.jetstream().add_stream(mirror)
         await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 1))
 
         await ask(bus, ShapeLink(site="lga", conditions=LinkConditions(cut=True)))
         for number in range(2, 101):
-            await origin.jetstream().publish("sink.lga.source.1", str(number).encode())
+            await origin.jetstream().publish("sink.lga.lga.source.1", str(number).encode())
         with pytest.raises(AssertionError):
             await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 100), within_s=1)
         assert await last_is(reader, "MIRROR_lga_OUT_source", 1)

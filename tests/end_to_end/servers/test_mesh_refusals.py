@@ -49,7 +49,16 @@ DENIED = [
     ("operator", "$JS.jfk.API.STREAM.DELETE.OUT_x"),
     ("operator", "$JS.API.STREAM.DELETE.EVENTS"),
     ("coordinator", "$JS.jfk.API.STREAM.DELETE.OUT_x"),
-    ("coordinator", "sink.jfk.x.1"),
+    ("coordinator", "sink.jfk.hub.x.1"),
+    ("engine", "sink.jfk.lga.x.1"),
+    ("engine", "sink.jfk.hub.x.1"),
+    ("engine", "sink.lga.lga.x.1"),
+    ("engine", "reject.lga.lga.x.1"),
+    ("engine", "shadow.sink.lga.lga.x.1"),
+    ("agent", "sink.jfk.lga.x.1"),
+    ("agent", "sink.lga.jfk.x.1"),
+    ("monitor", "sink.jfk.jfk.x.1"),
+    ("monitor", "shadow.sink.jfk.hub.x.1"),
 ]
 
 
@@ -74,7 +83,7 @@ async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[obje
     async def on_error(error: Exception) -> None:
         told.put_nowait(str(error))
 
-    at_hub = user in ("operator", "coordinator", "injector")
+    at_hub = user in ("operator", "coordinator", "injector", "monitor")
     there = mesh.state if at_hub else mesh.state.sites["jfk"]
     operators = {"operator": mesh.state.operator, "jfk.operator": mesh.state.sites["jfk"].operator}
     credential = operators.get(user) or there.login(user)

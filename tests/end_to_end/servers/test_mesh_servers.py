@@ -118,7 +118,7 @@ async def mirrored(
     mesh: Mesh, job: str, *, events: int, kept_from: int = 1
 ) -> AsyncIterator[tuple[Callable[[bytes], Awaitable[None]], Client, str]]:
     """Mirror an output of lga at jfk. Yield a function to publish with, a client of jfk, and the mirror."""
-    subject, stream, mirror = f"sink.lga.{job}.1", f"OUT_{job}", f"MIRROR_lga_OUT_{job}"
+    subject, stream, mirror = f"sink.lga.lga.{job}.1", f"OUT_{job}", f"MIRROR_lga_OUT_{job}"
     async with (
         mesh.agent("lga") as owner,
         mesh.gate("lga"),
@@ -152,15 +152,17 @@ async def test_remote_site_acknowledges_when_engine_publishes_result(mesh: Mesh)
     await linked(mesh)
     async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
         accepted = [
-            data_plane.sink_subject("lga", "merge", 3),
-            data_plane.rejected_subject("lga", "merge", 3),
+            data_plane.sink_subject("lga", "jfk", "merge", 3),
+            data_plane.rejected_subject("lga", "jfk", "merge", 3),
         ]
         await owner.jetstream().add_stream(name="OUT_merge", subjects=accepted)
         await eventually(lambda: _published(engine, accepted[0]))
         stored = await engine.jetstream().publish(accepted[1], b"bad", timeout=WITHIN_S)
         assert (stored.stream, stored.domain) == ("OUT_merge", "lga")
         with pytest.raises(nats.js.errors.NoStreamResponseError):
-            await engine.jetstream().publish(data_plane.sink_subject("lga", "merge", 2), b"zombie", timeout=2)
+            await engine.jetstream().publish(
+                data_plane.sink_subject("lga", "jfk", "merge", 2), b"zombie", timeout=2
+            )
 
 
 async def _published(client: Client, subject: str) -> bool:
@@ -190,9 +192,9 @@ async def test_engine_reads_back_its_results_when_they_lie_at_another_site(mesh:
     await linked(mesh)
     async with mesh.agent("lga") as owner, mesh.gate("lga"), mesh.engine("jfk") as engine:
         await owner.jetstream().add_stream(
-            name="OUT_back", subjects=["sink.lga.back.1"], allow_direct=True, storage=StorageType.MEMORY
+            name="OUT_back", subjects=["sink.lga.jfk.back.1"], allow_direct=True, storage=StorageType.MEMORY
         )
-        await eventually(lambda: _published(engine, "sink.lga.back.1"))
+        await eventually(lambda: _published(engine, "sink.lga.jfk.back.1"))
         [stored] = await page(engine, "lga", "OUT_back", 1, 10)
         assert stored.body == b"result"
 
@@ -202,11 +204,11 @@ async def test_own_jetstream_is_open_when_agent_or_engine_uses_it(mesh: Mesh, wh
     async with getattr(mesh, who)("jfk") as client:
         jetstream = client.jetstream()
         stream = f"LOCAL_{who}"
-        await jetstream.add_stream(name=stream, subjects=[f"sink.jfk.{who}.1"], allow_direct=True)
+        await jetstream.add_stream(name=stream, subjects=[f"sink.jfk.jfk.{who}.1"], allow_direct=True)
         reader = await jetstream.pull_subscribe("", durable="reader", stream=stream)
         await client.request(f"$JS.jfk.API.STREAM.INFO.{stream}", b"", timeout=WITHIN_S)
         async with mesh.engine("jfk") as engine:
-            await engine.jetstream().publish(f"sink.jfk.{who}.1", b"x")
+            await engine.jetstream().publish(f"sink.jfk.jfk.{who}.1", b"x")
         [message] = await reader.fetch(1, timeout=WITHIN_S)
         await message.ack_sync(timeout=WITHIN_S)
         assert (await jetstream.get_msg(stream, 1, direct=True)).data == b"x"
@@ -229,10 +231,12 @@ async def test_engine_answers_when_agent_asks(mesh: Mesh) -> None:
 async def test_operator_reads_results_when_they_lie_at_a_site(mesh: Mesh) -> None:
     await linked(mesh)
     async with mesh.agent("jfk") as owner, mesh.operator() as operator:
-        await owner.jetstream().add_stream(name="OUT_read", subjects=["sink.jfk.read.1"], allow_direct=True)
+        await owner.jetstream().add_stream(
+            name="OUT_read", subjects=["sink.jfk.jfk.read.1"], allow_direct=True
+        )
         async with mesh.engine("jfk") as engine:
             for number in range(3):
-                await engine.jetstream().publish("sink.jfk.read.1", str(number).encode())
+                await engine.jetstream().publish("sink.jfk.jfk.read.1", str(number).encode())
         far = operator.jetstream(domain="jfk")
         assert (await far.stream_info("OUT_read")).state.messages == 3
         assert (await far.get_msg("OUT_read", 2, direct=True)).data == b"1"
@@ -271,9 +275,9 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
         await agent.jetstream().add_stream(
             StreamConfig(
                 name="OUT_board",
-                subjects=["sink.jfk.board.1"],
+                subjects=["sink.jfk.jfk.board.1"],
                 republish=RePublish(
-                    src="sink.jfk.board.1",
+                    src="sink.jfk.jfk.board.1",
                     dest=data_plane.MQTT_DELIVERY + data_plane.device_subject("stats/hourly"),
                 ),
             )
@@ -284,7 +288,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
         key, value = data_plane.MQTT_QOS_HEADER
         for number in range(3):
             body = str(number).encode()
-            await engine.jetstream().publish("sink.jfk.board.1", body, headers={key: value})
+            await engine.jetstream().publish("sink.jfk.jfk.board.1", body, headers={key: value})
         async with subscriber() as board:
             async with asyncio.timeout(WITHIN_S):
                 got = [(str(m.topic), m.payload, m.qos) async for m in _take(board, 3)]

@@ -92,7 +92,7 @@ async def test_topic_when_the_broker_refuses_it_then_the_status_names_it_and_oth
         await site.emit("j", [b"result"])
         await says(site, OUTPUT.topic, "Not authorized")
         headers = {MESSAGE_ID_HEADER: "bad"}
-        await site.agent.jetstream().publish(rejected_subject(SITE, "j", 1), b"bad", headers=headers)
+        await site.agent.jetstream().publish(rejected_subject(SITE, SITE, "j", 1), b"bad", headers=headers)
         async with asyncio.timeout(WITHIN_S):
             assert (await anext(aiter(subscriber.messages))).payload == b"bad"
 

@@ -42,7 +42,7 @@ from towpath.streams.streams import SiteStreams
 
 TOPIC = "site/departures"
 OUT_TOPIC = "departures/clean"
-OUT_SUBJECT = "sink.edge.clean.1"
+OUT_SUBJECT = "sink.edge.edge.clean.1"
 ACK_WAIT_S = 1.0
 """Time after which the broker repeats a message that was not acknowledged."""
 

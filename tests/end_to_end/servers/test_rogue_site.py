@@ -18,6 +18,7 @@ from running.promises import promise
 from running.raw_leaf import raw_leaf
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts import data_plane
+from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
 from towpath.mesh.credentials import Credential
 from towpath.mesh.nats_config import ACCOUNT, site_config
@@ -30,6 +31,9 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
         yield running
 
 
+PRECIOUS = ResolvedOutput(
+    site="jfk", stream="OUT_precious", topic="precious", rejected_topic="precious/rejected"
+)
 ROGUE = Credential(user="root", password="an attacker with root makes the rules")
 
 
@@ -110,12 +114,33 @@ async def test_rogue_site_cannot_destroy_when_the_stream_is_anothers(
     mesh: Mesh, rogue: Client, call: str
 ) -> None:
     async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
-        await agent.jetstream().add_stream(name="OUT_precious", subjects=["sink.jfk.precious.1"])
-        await engine.jetstream().publish("sink.jfk.precious.1", b"x")
+        await agent.jetstream().add_stream(name="OUT_precious", subjects=["sink.jfk.jfk.precious.1"])
+        await engine.jetstream().publish("sink.jfk.jfk.precious.1", b"x")
         await _publish(rogue, f"$JS.jfk.API.{call}")
         await asyncio.sleep(REFUSED_S)
         assert (await agent.jetstream().stream_info("OUT_precious")).state.messages == 1
         await agent.jetstream().delete_stream("OUT_precious")
+
+
+@pytest.mark.parametrize("owner", ["jfk", "hub", "lga"])
+async def test_rogue_site_stores_no_result_when_another_owns_the_job(
+    mesh: Mesh, rogue: Client, owner: str
+) -> None:
+    """Under the owner's name its link refuses it, and under its own the output does."""
+    async with mesh.agent("jfk") as agent:
+        streams = SiteStreams(agent, "jfk", Retention())
+        await streams.set_epoch("precious", 2, PRECIOUS, owner="hub" if owner == "hub" else "jfk")
+        for aside in (str, data_plane.shadow_subject):
+            for subject in (data_plane.sink_subject, data_plane.rejected_subject):
+                await _publish(rogue, aside(subject("jfk", owner, "precious", 2)))
+        await asyncio.sleep(REFUSED_S)
+        for stream in (PRECIOUS.stream, data_plane.rejected_stream(PRECIOUS.stream)):
+            assert await last_is(agent, stream, 0)
+
+        await streams.set_epoch("precious", 3, PRECIOUS, owner="lga")
+        await _publish(rogue, data_plane.sink_subject("jfk", "lga", "precious", 3))
+        await eventually(lambda: last_is(agent, PRECIOUS.stream, 1))  # The job is its own now.
+        await streams.drop_output(PRECIOUS.stream)
 
 
 async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:
@@ -137,8 +162,8 @@ async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh
 async def test_rogue_site_when_it_acknowledges_for_another_then_nothing_is_acknowledged(mesh: Mesh) -> None:
     async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
         jetstream = agent.jetstream()
-        await jetstream.add_stream(name="OUT_kept", subjects=["sink.jfk.kept.1"])
-        await engine.jetstream().publish("sink.jfk.kept.1", b"x")
+        await jetstream.add_stream(name="OUT_kept", subjects=["sink.jfk.jfk.kept.1"])
+        await engine.jetstream().publish("sink.jfk.jfk.kept.1", b"x")
         reader = await jetstream.pull_subscribe("", durable="reader", stream="OUT_kept")
         [unacknowledged] = await reader.fetch(1, timeout=WITHIN_S)
         async with raw_leaf(mesh.state, "lga") as leaf:

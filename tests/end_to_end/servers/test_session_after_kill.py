@@ -56,7 +56,10 @@ class Site:
     async def publish(self, first: int, count: int = A_KILL, output: ResolvedOutput = OUTPUT) -> None:
         """Publish numbered results as an engine does."""
         job = output.stream.removeprefix("OUT_")
-        subject, life = sink_subject("lga", job, 1), await stream_life(self.engine, "lga", output.stream)
+        subject, life = (
+            sink_subject("lga", "lga", job, 1),
+            await stream_life(self.engine, "lga", output.stream),
+        )
         numbers = range(first, first + count)
         results = [Outgoing(subject, f"{life}/{job}/{n}", str(n).encode()) for n in numbers]
         publisher = Publisher(always(self.engine), patience_s=WITHIN_S)
@@ -96,7 +99,7 @@ async def site(own_servers: Mesh) -> AsyncIterator[Site]:
     async with own_servers.agent("lga") as agent, own_servers.engine("lga") as engine:
         streams = SiteStreams(agent, "lga", Retention())
         await streams.ensure_in()
-        await streams.set_epoch("board", 1, OUTPUT)
+        await streams.set_epoch("board", 1, OUTPUT, owner="lga")
         made = Site(own_servers, streams, engine)
         async with made.board() as board:
             await board.subscribe("stats/#", qos=1)
@@ -175,7 +178,7 @@ async def test_session_when_two_outputs_have_one_topic_then_gets_what_each_lacks
 ) -> None:
     monkeypatch.setattr(sessions, "RENEW_EVERY_S", 3600.0)
     other = OUTPUT.model_copy(update={"stream": "OUT_other", "rejected_topic": "stats/rejected/other"})
-    await site.streams.set_epoch("other", 1, other)
+    await site.streams.set_epoch("other", 1, other, owner="lga")
     redelivery, given = Redelivery(site.streams), 20
     await redelivery.complete()
     for first in range(0, given, 10):

@@ -39,16 +39,19 @@ from towpath.streams.streams import SiteStreams
 OUTPUT = ResolvedOutput(
     site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
 )
-HANDOVER = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[3], output=OUTPUT)
-NEXT = HANDOVER.model_copy(update={"operation": "m2", "epochs": [5]})
-DIVERT = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[1, 3], interim=2, output=OUTPUT)
+HANDOVER = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[3], owners={3: "lga"}, output=OUTPUT)
+NEXT = HANDOVER.model_copy(update={"operation": "m2", "epochs": [5], "owners": {5: "jfk"}})
+DIVERT = HANDOVER.model_copy(update={"epochs": [1, 3], "owners": {1: "jfk", 3: "lga"}, "interim": 2})
+
+OWNERS = {1: "jfk", 2: "hub", 3: "lga", 5: "jfk"}
+"""Epoch → who publishes under it in these tests."""
 
 
 @pytest.fixture
 async def streams(connection: Client) -> SiteStreams:
     """Return the streams of a site with a job at epoch 1."""
     made = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
-    await made.set_epoch("hourly", 1, OUTPUT)
+    await made.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     return made
 
 
@@ -63,7 +66,7 @@ async def publish(
 ) -> int:
     """Publish results as the owner of an epoch."""
     stream = rejected_stream(OUTPUT.stream) if rejected else OUTPUT.stream
-    subject = (rejected_subject if rejected else sink_subject)("jfk", "hourly", epoch)
+    subject = (rejected_subject if rejected else sink_subject)("jfk", OWNERS[epoch], "hourly", epoch)
     life = await stream_life(connection, "jfk", stream)
     messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
     writer = Publisher(always(connection), patience_s=patience_s)
@@ -81,6 +84,7 @@ def settle(*, position: int = 0, amended: list[AmendedResult] | None = None) -> 
         operation="m1",
         job="hourly",
         epoch=3,
+        owners={3: "lga"},
         output=OUTPUT,
         settlement=Settlement(epoch=3, after_position=position, amended=amended or [], interim=2),
     )
@@ -127,7 +131,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
     other = await nats.connect(nats_server.url)
     life = await stream_life(other, "jfk", OUTPUT.stream)
     writer = Publisher(always(other))
-    subject = sink_subject("jfk", "hourly", 3)
+    subject = sink_subject("jfk", "lga", "hourly", 3)
     going_on, batches = asyncio.Event(), 0
 
     async def new_owner() -> None:
@@ -155,10 +159,10 @@ def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
     async def die(*_: object, **__: object) -> None:
         raise ConnectionError("killed")
 
-    async def accept_or_die(job: str, epoch: int, output: ResolvedOutput, **marks: Any) -> None:
-        if epoch == (2 if moment == "accept interim" else 3):
+    async def accept_or_die(job: str, owners: dict[int, str], output: ResolvedOutput, **marks: Any) -> None:
+        if max(owners) == (2 if moment == "accept interim" else 3):
             await die()
-        await accept(job, epoch, output, **marks)
+        await accept(job, owners, output, **marks)
 
     if moment.startswith("accept"):
         patch.setattr(shadows.streams, "accept", accept_or_die)
@@ -232,7 +236,9 @@ async def test_undivert_when_rolled_back_then_what_the_source_published_meanwhil
     await publish(connection, 1, range(3, 6))
     await publish(connection, 2, range(3, 4))  # The monitor has forwarded one of them.
     await publish(connection, 3, range(50, 52))
-    undo = settle().model_copy(update={"epoch": 5, "settlement": Settlement(epoch=1, interim=4)})
+    undo = settle().model_copy(
+        update={"epoch": 5, "owners": {5: "jfk"}, "settlement": Settlement(epoch=1, interim=4)}
+    )
     await do_settle(shadows, undo)
     assert await held(connection) == list(range(6))
     with pytest.raises(Fenced):
@@ -243,7 +249,7 @@ async def test_open_when_its_operation_has_ended_then_it_is_refused(
     streams: SiteStreams, connection: Client
 ) -> None:
     shadows = Shadows(streams)
-    await streams.set_epoch("hourly", 3, OUTPUT)
+    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga")
     with pytest.raises(TowpathError) as refused:
         await shadows.open(HANDOVER)
     assert refused.value.detail.code is ErrorCode.FENCED
@@ -302,7 +308,7 @@ async def test_settle_when_it_comes_late_then_the_next_migrations_shadow_stays(
     streams: SiteStreams, connection: Client
 ) -> None:
     shadows = Shadows(streams)
-    await streams.set_epoch("hourly", 3, OUTPUT)
+    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga")
     await shadows.open(NEXT)
     await publish(connection, 5, range(3))
     await do_settle(shadows, settle())
@@ -315,7 +321,7 @@ async def test_set_epoch_when_an_owners_results_were_diverted_and_never_settled_
     outputs = Outputs(streams)
     await outputs.open_shadow(DIVERT)
     await publish(connection, 1, range(4))
-    plain = SetEpoch(site="jfk", operation="fix-1", job="hourly", epoch=5, output=OUTPUT)
+    plain = SetEpoch(site="jfk", operation="fix-1", job="hourly", epoch=5, owners={5: "jfk"}, output=OUTPUT)
     await outputs.set_epoch(plain)
     assert await held(connection) == [0, 1, 2, 3]
     assert await streams.accepted_epoch(OUTPUT.stream) == 5
@@ -341,7 +347,7 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
     life = await stream_life(connection, "jfk", OUTPUT.stream)
 
     async def late_owner(numbers: range) -> None:
-        subject = sink_subject("jfk", "hourly", 3)
+        subject = sink_subject("jfk", "lga", "hourly", 3)
         messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
         await late.publish(messages, site="jfk", stream=OUTPUT.stream, batch="1.7")
 
@@ -351,7 +357,7 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
     config = (await streams.jetstream.stream_info(OUTPUT.stream)).config
     await streams.jetstream.update_stream(config, duplicate_window=0.1)
     await streams.jetstream.publish(
-        sink_subject("jfk", "hourly", 3), b'{"n": 99}', headers={"Nats-Msg-Id": "new"}
+        sink_subject("jfk", "lga", "hourly", 3), b'{"n": 99}', headers={"Nats-Msg-Id": "new"}
     )
     await asyncio.sleep(0.3)  # Longer than the stream remembers ids now.
     await late_owner(range(2, 4))
@@ -374,7 +380,7 @@ async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothi
     for rejected in (False, True):
         await publish(connection, 1, range(5, 8), batch="1.8", rejected=rejected)
         await publish(connection, 3, range(2, 12), batch="1.7", rejected=rejected)
-    await forget_ids(streams.connection, "hourly", OUTPUT, 1)
+    await forget_ids(streams.connection, OUTPUT)
     await do_settle(shadows, settle())
     for stream in (OUTPUT.stream, rejected_stream(OUTPUT.stream)):
         assert [n for n in await held(connection, stream) if n != 99] == list(range(12))
@@ -387,7 +393,7 @@ async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_l
     for rejected in (False, True):
         await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
         await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
-    await forget_ids(streams.connection, "hourly", OUTPUT, 1)
+    await forget_ids(streams.connection, OUTPUT)
     shadows = Shadows(streams)
     await shadows.open(HANDOVER)
     for rejected in (False, True):
@@ -402,14 +408,16 @@ async def test_settle_when_the_owner_was_not_past_what_another_run_stored_then_t
 ) -> None:
     """The other run's micro-batches were different, so their labels say nothing."""
     await publish(connection, 1, range(2), batch="1.60")
-    await streams.set_epoch("hourly", 2, OUTPUT)
+    await streams.set_epoch("hourly", 2, OUTPUT, owner="hub")
     await publish(connection, 2, range(2, 5), batch="1.51")
-    await forget_ids(streams.connection, "hourly", OUTPUT, 2)
-    await streams.set_epoch("hourly", 3, OUTPUT, resumes=1)
+    await forget_ids(streams.connection, OUTPUT)
+    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga", resumes=1)
     shadows = Shadows(streams)
     await shadows.open(NEXT)
     await publish(connection, 5, range(2, 7), batch="1.61")
-    command = settle().model_copy(update={"epoch": 5, "settlement": Settlement(epoch=5, interim=4)})
+    command = settle().model_copy(
+        update={"epoch": 5, "owners": {5: "jfk"}, "settlement": Settlement(epoch=5, interim=4)}
+    )
     await do_settle(shadows, command)
     assert [n for n in await held(connection) if n != 99] == list(range(7))
 
@@ -425,7 +433,7 @@ async def test_settle_when_it_dies_and_is_repeated_after_long_then_amended_resul
         break_at("accept", shadows, patch)
         with pytest.raises(ConnectionError):
             await do_settle(shadows, command)
-    await forget_ids(streams.connection, "hourly", OUTPUT, 2)
+    await forget_ids(streams.connection, OUTPUT)
     monkeypatch.setattr(shadows_module, "REMEMBERED", timedelta(0))
     await do_settle(shadows, command)
     assert [n for n in await held(connection) if n != 99] == [98, 10, 11]

@@ -25,6 +25,7 @@ OUTPUT = ResolvedOutput(
     site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
 )
 SOURCE, TARGET = 1, 3
+OWNERS = {SOURCE: "jfk", TARGET: "lga"}
 PROBE = 99
 """Number in the messages of `forget_ids`."""
 
@@ -44,7 +45,7 @@ class Run:
     async def publish(self, *numbers: int) -> int:
         """Publish results. Return the number of those that were not stored before."""
         life = await stream_life(self.connection, "jfk", OUTPUT.stream)
-        subject = sink_subject("jfk", "hourly", self.epoch)
+        subject = sink_subject("jfk", OWNERS[self.epoch], "hourly", self.epoch)
         messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
         return await self.publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch="1.1")
 
@@ -53,9 +54,11 @@ class Run:
 async def shadows(connection: Client) -> Shadows:
     """Return the shadows of a site where the source owns a job, and the target's results wait."""
     streams = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
-    await streams.set_epoch("hourly", SOURCE, OUTPUT)
+    await streams.set_epoch("hourly", SOURCE, OUTPUT, owner="jfk")
     shadows = Shadows(streams)
-    opening = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[TARGET], output=OUTPUT)
+    opening = OpenShadow(
+        site="jfk", operation="m1", job="hourly", epochs=[TARGET], owners={TARGET: "lga"}, output=OUTPUT
+    )
     await shadows.open(opening)
     return shadows
 
@@ -67,6 +70,7 @@ async def share(shadows: Shadows) -> None:
         operation="m1",
         job="hourly",
         epoch=TARGET,
+        owners=OWNERS,
         output=OUTPUT,
         beside=SOURCE,
         settlement=settlement,
@@ -108,7 +112,7 @@ async def test_run_when_it_is_far_behind_the_other_then_leaves_out_what_the_serv
     source, target = await shared_by_runs(shadows, connection)
     await target.publish(2, 3, 4)
 
-    await forget_ids(connection, "hourly", OUTPUT, TARGET)
+    await forget_ids(connection, OUTPUT)
     source.now_s += shared_output.LOOK_S
     new = await source.publish(2, 3, 4, 5)
 
@@ -121,7 +125,7 @@ async def test_run_when_its_machine_slept_after_a_look_then_looks_again_before_i
 ) -> None:
     source, target = await shared_by_runs(shadows, connection)
     await target.publish(2, 3)
-    await forget_ids(connection, "hourly", OUTPUT, TARGET)
+    await forget_ids(connection, OUTPUT)
 
     source.now_s += shared_output.STALE_S + 1
     await source.publish(2, 3)
@@ -136,8 +140,8 @@ async def test_target_when_it_goes_on_alone_then_leaves_out_what_the_source_has_
     await target.publish(1)
     await source.publish(2, 3)
 
-    await shadows.streams.set_epoch("hourly", TARGET, OUTPUT)
-    await forget_ids(connection, "hourly", OUTPUT, TARGET)
+    await shadows.streams.set_epoch("hourly", TARGET, OUTPUT, owner="lga")
+    await forget_ids(connection, OUTPUT)
     with pytest.raises(Fenced):
         await source.publish(4)
     await target.publish(2, 3, 4)
@@ -157,7 +161,7 @@ async def test_source_when_it_goes_on_alone_then_the_mark_spans_what_both_have_s
     await source.publish(2)
     await target.publish(4)
 
-    await shadows.streams.set_epoch("hourly", 5, OUTPUT, resumes=SOURCE)
+    await shadows.streams.set_epoch("hourly", 5, OUTPUT, owner="jfk", resumes=SOURCE)
 
     assert await shadows.streams.overlap_of(OUTPUT.stream) == "0-4"
     with pytest.raises(Fenced):

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(180)
 async def site(site: Site) -> Site:
     """Return the site with the output of an upstream job."""
     await site.connection.jetstream().add_stream(
-        name="OUT_clean", subjects=["sink.jfk.clean.1"], allow_direct=True
+        name="OUT_clean", subjects=["sink.jfk.jfk.clean.1"], allow_direct=True
     )
     return site
 

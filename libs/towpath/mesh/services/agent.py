@@ -7,7 +7,7 @@ from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.contracts.reading import MayRead
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.permissions import Rights, events_of, own_jetstream, results_of, uplinks_from
+from towpath.mesh.permissions import Rights, events_of, own_jetstream, results, uplinks_from
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -36,7 +36,7 @@ AGENT = register(
                 Echo.wildcard(),
                 MayRead.wildcard(),
                 f"{ROOT}.engine.{site}.>",
-                *results_of(site),
+                *results(to=site, by=site),
                 f"{MQTT_DELIVERY}>",
                 METRICS_SUBJECT,
                 BROADCAST_SUBJECTS,

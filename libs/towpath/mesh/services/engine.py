@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towpath.contracts.message import ROOT
 from towpath.contracts.traces import EventSpan
-from towpath.mesh.permissions import RESULTS, Rights, own_jetstream
+from towpath.mesh.permissions import Rights, own_jetstream, results, results_aside
 from towpath.mesh.service_table import Service, register
 
 ENGINE = register(
@@ -15,7 +15,12 @@ ENGINE = register(
         one_per_site=True,
         started_by_agent=True,
         rights=lambda site: Rights(
-            publish=[*RESULTS, *own_jetstream(site), EventSpan.wildcard()],
+            publish=[
+                *results(by=site),
+                *results_aside(by=site),
+                *own_jetstream(site),
+                EventSpan.wildcard(),
+            ],
             subscribe=[f"{ROOT}.engine.{site}.>"],
             answers=True,
         ),

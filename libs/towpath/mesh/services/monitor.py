@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from towpath.contracts.message import ROOT
-from towpath.mesh.permissions import LOOK_UP, OWN_RESULTS, Rights, site_calls
+from towpath.contracts.message import HUB_SCOPE, ROOT
+from towpath.mesh.permissions import LOOK_UP, Rights, results, site_calls
 from towpath.mesh.service_table import Service, register
 
 MONITOR = register(
@@ -15,7 +15,7 @@ MONITOR = register(
             publish=[
                 f"{ROOT}.command.*.report-progress",
                 f"{ROOT}.command.*.recompute-window",
-                *OWN_RESULTS,
+                *results(by=HUB_SCOPE),
                 *site_calls("*", LOOK_UP),
             ],
             subscribe=[f"{ROOT}.command.monitor.>"],

@@ -22,7 +22,7 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, Watch
 from towpath.operators.kind import kind_of
-from towpath.protocols.epochs import restored
+from towpath.protocols.epochs import owners, restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     NO_MONITOR,
@@ -71,7 +71,12 @@ def open_shadow(record: OperationRecord) -> OpenShadow:
     """The target's results will wait beside the output."""
     output = record.entry_after.output
     return OpenShadow(
-        site=output.site, operation=record.id, job=record.job, epochs=[record.new_epoch], output=output
+        site=output.site,
+        operation=record.id,
+        job=record.job,
+        epochs=[record.new_epoch],
+        owners=owners(record, record.new_epoch),
+        output=output,
     )
 
 
@@ -143,6 +148,7 @@ def settle(record: OperationRecord, found: Consistent) -> SetEpoch:
         operation=record.id,
         job=record.job,
         epoch=record.new_epoch,
+        owners=owners(record, record.new_epoch),
         output=output,
         settlement=Settlement(
             epoch=record.new_epoch,

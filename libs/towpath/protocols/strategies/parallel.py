@@ -17,7 +17,7 @@ from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
 from towpath.contracts.site_commands import ReportProgress, StopJob
 from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import highest_epoch, restored, undo_epoch
+from towpath.protocols.epochs import highest_epoch, owners, restored, undo_epoch
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     NO_MONITOR,
@@ -58,6 +58,7 @@ def undivert(record: OperationRecord) -> SetEpoch:
         operation=record.id,
         job=record.job,
         epoch=back,
+        owners=owners(record, back),
         output=output,
         settlement=Settlement(epoch=record.old_epoch, interim=back - 1),
     )
@@ -72,12 +73,13 @@ launch_retrieve = replace(shared_steps.launch_retrieve, compensation=SOURCE_RUNS
 @asks(Actor.OUTPUT, undone_by=UNDIVERTED, disturbs=True, changes_hands=True)
 def divert(record: OperationRecord) -> OpenShadow:
     """Results of both go to the shadow; the monitor owns the output meanwhile."""
-    output = record.entry_after.output
+    output, epochs = record.entry_after.output, [record.old_epoch, record.new_epoch]
     return OpenShadow(
         site=output.site,
         operation=record.id,
         job=record.job,
-        epochs=[record.old_epoch, record.new_epoch],
+        epochs=epochs,
+        owners=owners(record, *epochs),
         interim=record.interim_epoch,
         output=output,
     )

@@ -18,7 +18,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import SetEpoch
 from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import restored
+from towpath.protocols.epochs import owners, restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     SOURCE_MAY_PUBLISH,
@@ -37,7 +37,8 @@ from towpath.protocols.table import Strategy, register
 def share_output(record: OperationRecord) -> SetEpoch:
     """From now on both publish: first the output takes what waited in the shadow."""
     alone = settle(record, await_consistency.fact_in(record))
-    return alone.model_copy(update={"beside": record.old_epoch})
+    both = owners(record, record.old_epoch, record.new_epoch)
+    return alone.model_copy(update={"beside": record.old_epoch, "owners": both})
 
 
 @holds
