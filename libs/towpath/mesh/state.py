@@ -43,9 +43,9 @@ class SiteAccess(Logins):
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""
     tls: TlsFiles | None = None
-    """What its server shows the hub, and its agent Redis; null: the mesh encrypts nothing."""
+    """Certificate that its server shows the hub, and its agent Redis; null: the mesh encrypts nothing."""
     mqtt_tls: TlsFiles | None = None
-    """What the brokers here show devices; null: the mesh encrypts nothing."""
+    """Certificate that the brokers here show devices; null: the mesh encrypts nothing."""
 
     @property
     def has_joined(self) -> bool:
