@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,10 @@ async def prepare(mesh: Mesh, uplinks: Iterable[ResolvedUplink], *, kept_bytes: 
 async def forwarding(
     mesh: Mesh, uplinks: Iterable[ResolvedUplink], directory: Path
 ) -> AsyncIterator[UplinkLink]:
-    """Run the sender within the block. It ends as if it were killed: what was under way stays so."""
+    """Run the sender within the block. It ends as if it were killed: what was under way stays so.
+
+    The gate of the destination opens as soon as its server runs.
+    """
     forwarders = [
         UplinkForwarder(each, Allowance(each.spec, Spending(directory / f"{each.spec.name}.json")))
         for each in uplinks
@@ -76,11 +79,16 @@ async def forwarding(
     access = mesh.state.sites["jfk"]
     login = access.login("agent")
     link = UplinkLink(Login(access.nats_url, login.user, login.password), forwarders, "uplink-test")
-    task = asyncio.create_task(link.run())
+    tasks = [asyncio.create_task(work) for work in (link.run(), _opened(mesh.gate("lga")))]
     try:
         yield link
     finally:
-        await end([task])
+        await end(tasks)
+
+
+async def _opened(gate: AbstractAsyncContextManager[None]) -> None:
+    async with gate:
+        await asyncio.Event().wait()
 
 
 async def publish(mesh: Mesh, numbers: Iterable[int]) -> None:
