@@ -24,8 +24,8 @@ from towpath.checkpoints.transfer import (
     REST,
     WINDOW,
     Pace,
-    transfer_key,
 )
+from towpath.checkpoints.transfer_keys import transfer_key
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.tasks import check_cancelled, to_the_end
 

@@ -19,7 +19,6 @@ This is the source's end; `towpath.checkpoints.receiving` is the target's.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import os
 import time
@@ -37,6 +36,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
 from towpath.checkpoints.manifest import Manifest
 from towpath.checkpoints.spans import TRACEPARENT, shipping
+from towpath.checkpoints.transfer_keys import transfer_key
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.hooks.points import CHECKPOINT_SHIP, Items
 from towpath.tasks import check_cancelled
@@ -66,9 +66,6 @@ A few seconds hardly delay the jobs that run meanwhile. A gigabyte would delay t
 
 LONGEST_REST_S = 1.0
 """If a chunk took longer, it waited for a link or a store, and not for a processor."""
-
-TRANSFERS = "towpath:transfer:"
-"""Beginning of the keys of all transfers."""
 
 GROUP = "target"
 POLL_S = 0.005
@@ -116,21 +113,6 @@ class Pace:
         self._together_s += worked_s
         factor = self.factor * (PATIENCE if self._together_s > HURRIED_S else 1.0)
         return min(LONGEST_REST_S, factor * worked_s)
-
-
-def transfer_key(operation: str, name: str) -> str:
-    """Return the key of the Redis stream of an operation's transfer."""
-    return f"{TRANSFERS}{operation}:{name}"
-
-
-def operation_of(key: str) -> str:
-    """Return the operation of a key that begins with `TRANSFERS`."""
-    return key.removeprefix(TRANSFERS).split(":")[0]
-
-
-def transfer_name(secret: str, operation: str) -> str:
-    """Return the target's name of an operation's transfer: the same each time, and known to no one else."""
-    return hmac.new(secret.encode(), operation.encode(), "sha256").hexdigest()[:32]
 
 
 async def send(

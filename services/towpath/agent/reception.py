@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from towpath.agent.assignments import AssignmentStore
 from towpath.checkpoints.receiving import receive
-from towpath.checkpoints.transfer import transfer_name
+from towpath.checkpoints.transfer_keys import transfer_name
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
 from towpath.tasks import end

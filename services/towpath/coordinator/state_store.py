@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from redis.exceptions import RedisError
 
 from towpath.bus.authenticity import Refusals
-from towpath.checkpoints.transfer import TRANSFERS, operation_of
+from towpath.checkpoints.transfer_keys import TRANSFERS, operation_of
 from towpath.contracts.message import Event
 from towpath.coordinator.registry.jobs import Registry
 

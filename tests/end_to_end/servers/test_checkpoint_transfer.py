@@ -16,7 +16,8 @@ from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.receiving import receive
-from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send, transfer_key
+from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send
+from towpath.checkpoints.transfer_keys import transfer_key
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 OPERATION = "m1"
