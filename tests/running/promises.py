@@ -42,7 +42,6 @@ PROMISES = {
     "metrics": "Over HTTP they are at `/series`, and for Prometheus at `/metrics`",
     "scenarios": "Some scenarios plant a bug on purpose, which the checker must find",
     "full disk": "site refuses events of devices: it acknowledges none, so devices keep them",
-    "java upgrade": "an engine that can start no process any more is replaced, and its jobs go on",
     "page": "`towpath up` prints the address of a live page",
     "encrypted": "without a certificate of the mesh's authority, no server links to the hub",
     "restricted": "Each user is restricted to its own subjects, and what is not listed is refused",

@@ -202,7 +202,6 @@ async def test_code_when_it_lies_outside_the_root_then_the_refusal_names_the_roo
     assert str(trial.code.parent) in str(detail.allowed)
 
 
-@promise("user code")
 async def test_job_when_it_moves_and_the_target_is_killed_meanwhile_then_it_runs_there_with_its_code(
     trial: Trial, bus: Bus
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
 from running.flow import flowing, job, numbers
-from running.promises import promise
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh, whole_mesh
 from towpath.cli.connection import open_bus
@@ -62,7 +61,6 @@ def upgrade(java: Path, earlier: int) -> None:
     helper.chmod(0o755)
 
 
-@promise("java upgrade")
 async def test_jobs_when_java_was_upgraded_under_their_engine_then_go_on_in_another_one(
     java: Path, mesh: WholeMesh
 ) -> None:
