@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, DeliverPolicy
@@ -84,9 +84,12 @@ class Redelivery:
             present = await self._present(self._keeper.after)
             # Its bounds may have cut off what the keeper holds. What that was is unknown, and counts as had.
             is_cut = store.last > self._keeper.after and store.first > self._keeper.after + 1
+            passed = dict(self._keeper.passed)
             for output in await self._outputs():
                 after = self._keeper.passed.get(_key(output), 0)
                 given += await self._give_missing(output, after, present, is_cut=is_cut)
+                passed[_key(output)] = output.last
+            self._keeper = replace(self._keeper, passed=passed)
         if given:
             log.info("%d results were given to sessions once more", given)
         await self.renew()
@@ -152,19 +155,22 @@ class Redelivery:
         jetstream, subject = self._streams.jetstream, _subject(output)
         try:
             headers = (await jetstream.get_last_msg(MQTT_STREAM, subject)).headers or {}
-            if headers.get(REPUBLISHED_FROM) != output.name:  # Others write to its topic, too.
-                newest = await self._newest(output, before.after)
-                headers = (await jetstream.get_msg(MQTT_STREAM, newest)).headers or {} if newest else {}
         except NotFoundError:
             return passed
-        return max(passed, int(headers.get(REPUBLISHED_SERIAL, 0)))
+        if headers.get(REPUBLISHED_FROM) == output.name:
+            return max(passed, _republished_serial(headers))
+        # Others write to its topic, too, and what was given here may be older than results before it.
+        return max(passed, await self._newest(output, before.after))
 
     async def _newest(self, output: StreamView, after: int) -> int:
-        """Return the place in the store of an output's newest result; 0 if there is none after `after`."""
+        """Return the serial number of an output's newest result that the store took after its own `after`.
+
+        It is 0 if there is none.
+        """
         newest, (connection, site) = 0, self._at
         async for page in pages_after(connection, site, MQTT_STREAM, after, subject=_subject(output)):
-            own = (message.serial for message in page if message.identity.startswith(f"{output.life}/"))
-            newest = max(own, default=newest)
+            own = (message for message in page if message.identity.startswith(f"{output.life}/"))
+            newest = max([newest, *(_republished_serial(message.headers) for message in own)])
         return newest
 
     async def _forget(self, keeper: Keeper | None) -> None:
@@ -215,13 +221,17 @@ class Redelivery:
         headers = {
             name: value,
             MESSAGE_ID_HEADER: message.headers.get(MESSAGE_ID_HEADER, ""),
-            REPUBLISHED_FROM: output.name,
             REPUBLISHED_SERIAL: str(message.serial),
             **time_left(message.headers, now()),
         }
         jetstream = self._streams.jetstream
         answer = await jetstream.publish(_destination(output, message), message.body, headers=headers)
         return not answer.duplicate
+
+
+def _republished_serial(headers: Mapping[str, str]) -> int:
+    """Return a result's serial number in its output; 0 if it has come another way."""
+    return int(headers.get(REPUBLISHED_SERIAL, 0))
 
 
 def _destination(output: StreamView, message: StoredMessage) -> str:

@@ -26,7 +26,7 @@ from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 
 OUTPUT = ResolvedOutput(site="lga", stream="OUT_board", topic="stats/board", rejected_topic="stats/rejected")
-KILLS = 3
+KILLS = 2
 A_KILL = 3_000
 
 
@@ -188,16 +188,40 @@ async def test_session_when_two_outputs_have_one_topic_then_gets_what_each_lacks
         await eventually(lambda first=first: _waits_for(site, 2 * (first + 10)))
     await site.forget_ids()
     assert await redelivery.complete() == 0
-    # On its way when the server died: taken by the output only.
-    store = (await site.streams.jetstream.stream_info(MQTT_STREAM)).config
-    await site.streams.jetstream.update_stream(replace(store, subjects=["closed.store"]))
-    for output in (OUTPUT, other):
-        await site.publish(given, 5, output)
-    await site.streams.jetstream.update_stream(store)
+    async with store_loses_what_comes(site):
+        for output in (OUTPUT, other):
+            await site.publish(given, 5, output)
     assert await redelivery.complete() == 10
     await site.forget_ids()
     assert await redelivery.complete() == 0
     assert await site.waiting() == 2 * given + 10
+
+
+async def test_session_when_results_came_before_older_ones_were_given_again_then_gets_each_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RENEW_EVERY_S", 3600.0)
+    redelivery, lost = Redelivery(site.streams), 10
+    await redelivery.complete()
+    async with store_loses_what_comes(site):
+        await site.publish(0, lost)
+    await site.publish(lost, 20)
+    await eventually(lambda: _waits_for(site, 20))
+
+    assert await redelivery.complete() == lost
+    await site.forget_ids()
+    assert await Redelivery(site.streams).complete() == 0
+
+    assert sorted(await site.delivered()) == list(range(lost + 20))
+
+
+@contextlib.asynccontextmanager
+async def store_loses_what_comes(site: Site) -> AsyncIterator[None]:
+    """Let the store miss what outputs publish meanwhile, as it does when their server dies."""
+    store = (await site.streams.jetstream.stream_info(MQTT_STREAM)).config
+    await site.streams.jetstream.update_stream(replace(store, subjects=["closed.store"]))
+    yield
+    await site.streams.jetstream.update_stream(store)
 
 
 async def _waits_for(site: Site, count: int) -> bool:
