@@ -189,6 +189,11 @@ def api_prefix(site: str) -> str:
     return f"$JS.{site}.API"
 
 
+def inbox_prefix(user: str) -> str:
+    """Return the prefix of the subjects at which a user, or a site's server, waits for answers."""
+    return f"{INBOXES}{user}"
+
+
 def gate_prefix(site: str, reader: str) -> str:
     """Prefix under which another site, `reader`, asks for streams of a site, or of the hub.
 
@@ -341,6 +346,9 @@ TIME_TO_LIVE_HEADER = "Nats-TTL"
 
 ONLY_ONE_HEADER = {"Nats-Expected-Last-Subject-Sequence": "0"}
 """A stream refuses the message if it keeps one of that subject."""
+
+INBOXES = "_INBOX."
+"""Beginning of all subjects at which clients wait for answers."""
 
 REPUBLISHED_FROM = "Nats-Stream"
 """The stream that a message comes from which a stream has republished."""

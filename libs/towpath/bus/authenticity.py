@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
+
+import nats.errors
 
 from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import Message
@@ -52,29 +54,38 @@ def authentic(kind: type[MessageT], subject: str, body: bytes) -> MessageT:
 
 
 class Refusals:
-    """Counts what a process refused for its security, and says when to tell of it."""
+    """Tells the mesh of what a process refused for its security, and counts what it does not tell."""
 
-    def __init__(self, by: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        by: str,
+        publish: Callable[[SecurityRefused], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._by = by
+        self._publish = publish
         self._clock = clock
         self._told: dict[tuple[str, str, str], float] = {}
         """Kind, subject and who → when an event told of it, the oldest first."""
         self._untold = 0
 
-    def event(
+    async def tell(
         self, kind: str, came_under: str, *, belongs_to: str | None = None, who: str = "", why: str = ""
-    ) -> SecurityRefused | None:
-        """Return the event to publish, or None as long as a like one is too recent. See `SecurityRefused`."""
+    ) -> None:
+        """Publish a `SecurityRefused`, unless a like one is too recent.
+
+        A failure is logged only: what was refused stays so.
+        """
         now = self._clock()
         self._untold += 1
         while self._told and now - next(iter(self._told.values())) >= TELL_EVERY_S:
             del self._told[next(iter(self._told))]
         if (kind, came_under, who) in self._told or len(self._told) >= MOST_TOLD:
-            return None
+            return
         self._told[kind, came_under, who] = now
         times, self._untold = self._untold, 0
         log.warning("refused %d: %s under %s, from %s: %s", times, kind, came_under, who or "unknown", why)
-        return SecurityRefused(
+        event = SecurityRefused(
             by=self._by,
             kind=kind,
             came_under=came_under,
@@ -83,3 +94,7 @@ class Refusals:
             why=why,
             times=times,
         )
+        try:
+            await self._publish(event)
+        except (nats.errors.Error, OSError) as error:
+            log.warning("the mesh could not be told: %s", error)

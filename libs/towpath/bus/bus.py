@@ -22,6 +22,7 @@ from towpath.bus.connecting import Login, connect_persistently
 from towpath.bus.deadlines import counting, waiting
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import begins_trace, deciding, is_looking, refused, requesting, serving, trace_headers
+from towpath.contracts.data_plane import INBOXES
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
@@ -42,7 +43,6 @@ RETRY_PAUSE_S = 0.3
 """Between attempts of a command that no one received: too long to flood, short beside any deadline."""
 
 
-INBOXES = "_INBOX."
 """Beginning of the subjects at which clients of NATS wait for answers."""
 
 REMEMBERED_ANSWERS = 2000
@@ -73,7 +73,7 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
-        self._refusals = Refusals(connection.options.get("name") or "unnamed")
+        self._refusals = Refusals(connection.options.get("name") or "unnamed", self.publish)
 
     @classmethod
     async def connect(
@@ -242,7 +242,7 @@ class Bus:
         except Withheld:
             return None
         except ForeignSubject as error:
-            await self._tell(error)
+            await self._told(error)
             return None
         except Exception as error:
             log.exception("%s failed", kind.verb())
@@ -296,19 +296,15 @@ class Bus:
                 except ValidationError as error:
                     log.warning("unreadable %s on %s: %s", kind.__name__, message.subject, error)
                 except ForeignSubject as error:
-                    await self._tell(error)
+                    await self._told(error)
                 else:
                     await handler(parsed)
 
         await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
 
-    async def _tell(self, refusal: ForeignSubject) -> None:
-        """Publish that a message was dropped, at most every few seconds."""
-        event = self._refusals.event(
-            refusal.kind.__name__, refusal.came_under, belongs_to=refusal.belongs_to, why=str(refusal)
-        )
-        if event is not None:
-            await self.publish(event)
+    async def _told(self, refusal: ForeignSubject) -> None:
+        kind, came_under = refusal.kind.__name__, refusal.came_under
+        await self._refusals.tell(kind, came_under, belongs_to=refusal.belongs_to, why=str(refusal))
 
     def own(self, task: asyncio.Task[None]) -> None:
         """Cancel and await a task, if it has not ended, when the bus is closed."""

@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from nats.nuid import NUID
 
 from towpath.bus.quick_client import QuickClient
+from towpath.contracts.data_plane import inbox_prefix
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
     user = {
         "user": login.user,
         "password": login.password,
-        "inbox_prefix": f"_INBOX.{login.user}".encode(),
+        "inbox_prefix": inbox_prefix(login.user).encode(),
     }
     if login.tls:
         logging.getLogger("asyncio").addFilter(_is_no_end)

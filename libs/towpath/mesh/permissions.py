@@ -31,11 +31,13 @@ from typing import Any
 from towpath.contracts.data_plane import (
     CONTROL_SUBJECTS,
     DEVICE_SUBJECTS,
+    INBOXES,
     INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
     WEBHOOK_CONSUMER,
     api_prefix,
     gate_prefix,
+    inbox_prefix,
     mirror_delivery,
     rejected_subject,
     shadow_subject,
@@ -101,7 +103,7 @@ _NOT_FOR_DEVICES = (
     "$JS.>",
     "$JSC.>",
     "$SYS.>",
-    "_INBOX.>",
+    f"{INBOXES}>",
     "towpath.>",
     *UNPUBLISHED_SUBJECTS,
     DEVICE_SUBJECTS,
@@ -144,7 +146,7 @@ def _granted(allowed: Sequence[str], denied: Sequence[str]) -> dict[str, list[st
 
 def inbox(user: str) -> str:
     """Return the subjects on which a user receives replies."""
-    return f"_INBOX.{user}.>"
+    return f"{inbox_prefix(user)}.>"
 
 
 def own_calls(calls: Iterable[str]) -> list[str]:
@@ -245,7 +247,7 @@ def leaf(site: str) -> Rights:
             f"{ROOT}.heartbeat.{site}",
             Metric.wildcard(site=site),
             Echo.wildcard(),
-            "_INBOX.>",
+            f"{INBOXES}>",
             *results(by=site),
             *results_aside(by=site),
             *uplinks_from(site),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import SetEpoch, Settlement
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.table import table_of
 
@@ -28,6 +30,27 @@ def owners(record: OperationRecord, *epochs: int) -> dict[int, str]:
     """
     old, new = record.before or record.entry_after, record.after or record.entry_before
     return {epoch: (new if epoch == record.new_epoch else old).site for epoch in epochs}
+
+
+def accept(
+    record: OperationRecord,
+    output: ResolvedOutput,
+    epoch: int,
+    *,
+    settlement: Settlement | None = None,
+    resumes: int | None = None,
+) -> SetEpoch:
+    """Return the command that lets an output accept an epoch from its owner, and no other."""
+    return SetEpoch(
+        site=output.site,
+        operation=record.id,
+        job=record.job,
+        epoch=epoch,
+        owners=owners(record, epoch),
+        output=output,
+        settlement=settlement,
+        resumes=resumes,
+    )
 
 
 def is_source_disturbed(record: OperationRecord) -> bool:

@@ -18,7 +18,7 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.monitor import StopMonitor, Watch
 from towpath.contracts.site_commands import StopJob
-from towpath.protocols.epochs import highest_epoch, is_source_disturbed, owners, undo_epoch
+from towpath.protocols.epochs import accept, highest_epoch, is_source_disturbed, undo_epoch
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import strategy_of
@@ -49,16 +49,7 @@ def unset_epoch(record: OperationRecord) -> SetEpoch:
     It may compute results again that the target has published meanwhile. `resumes` names the epoch under
     which it published last.
     """
-    before, back = record.entry_before, undo_epoch(record)
-    return SetEpoch(
-        site=before.output.site,
-        operation=record.id,
-        job=record.job,
-        epoch=back,
-        owners=owners(record, back),
-        output=before.output,
-        resumes=record.old_epoch,
-    )
+    return accept(record, record.entry_before.output, undo_epoch(record), resumes=record.old_epoch)
 
 
 def stop_target(record: OperationRecord) -> StopJob:
@@ -144,15 +135,7 @@ def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
 @asks(Actor.OUTPUT, undone_by=SOURCE_MAY_PUBLISH, disturbs=True, changes_hands=True)
 def set_epoch(record: OperationRecord) -> SetEpoch:
     """From now on the output takes the new owner's results, and no one else's."""
-    output = record.entry_after.output
-    return SetEpoch(
-        site=output.site,
-        operation=record.id,
-        job=record.job,
-        epoch=record.new_epoch,
-        owners=owners(record, record.new_epoch),
-        output=output,
-    )
+    return accept(record, record.entry_after.output, record.new_epoch)
 
 
 @asks(Actor.MONITOR, 10.0, optional=True)

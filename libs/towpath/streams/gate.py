@@ -22,7 +22,7 @@ from nats.aio.msg import Msg
 
 from towpath.bus import Bus
 from towpath.bus.authenticity import Refusals
-from towpath.contracts.data_plane import api_prefix, gate_prefix, mirror_delivery
+from towpath.contracts.data_plane import api_prefix, gate_prefix, inbox_prefix, mirror_delivery
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.reading import MayRead
 
@@ -78,7 +78,7 @@ class Gate:
 
         After that, it passes as long as no one can be asked: sites go on without coordinator and collector.
         """
-        self._refusals = Refusals(f"gate of {site}")
+        self._refusals = Refusals(f"gate of {site}", bus.publish)
         self._waiting: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -108,7 +108,7 @@ class Gate:
 
     async def _obstacle(self, request: _Request, message: Msg) -> str | None:
         """Return why a request may not pass, in words; None if it may; "" if that cannot be known now."""
-        if not message.reply.startswith((f"_INBOX.{request.reader}.", SERVERS_INBOX)):
+        if not _is_inbox(message.reply, request.reader):
             # JetStream would send what is stored there, and for its receiver it would come from JetStream.
             return "wants the answer elsewhere than at an inbox of its own"
         if request.call == CONSUMER_CREATE and not _feeds_a_mirror(message.data, request, self._site):
@@ -131,14 +131,12 @@ class Gate:
 
     async def _refuse(self, message: Msg, why: str) -> None:
         _, _, reader, _, *call = message.subject.split(".")
-        if message.reply.startswith((f"_INBOX.{reader}.", SERVERS_INBOX)):
+        if _is_inbox(message.reply, reader):
             said = {"code": 403, "description": f"refused: this site {why}"}
             await self._bus.connection.publish(
                 message.reply, json.dumps({"error": said}).encode(), headers={"Status": "403"}
             )
-        event = self._refusals.event(".".join(call[:2]), message.subject, who=reader, why=f"it {why}")
-        if event is not None:
-            await self._bus.publish(event)
+        await self._refusals.tell(".".join(call[:2]), message.subject, who=reader, why=f"it {why}")
 
 
 def asking(bus: Bus, site: str) -> Permits:
@@ -152,6 +150,11 @@ def asking(bus: Bus, site: str) -> Permits:
         return (await bus.request(of_copies, deadline_s=ASK_S)).may_read
 
     return permits
+
+
+def _is_inbox(reply: str, reader: str) -> bool:
+    """Tell if a reader, or its server, waits for an answer there."""
+    return reply.startswith((f"{inbox_prefix(reader)}.", SERVERS_INBOX))
 
 
 def _feeds_a_mirror(body: bytes, request: _Request, site: str) -> bool:

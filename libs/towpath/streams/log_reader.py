@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
-from towpath.contracts.data_plane import STORED_AT_HEADER
+from towpath.contracts.data_plane import STORED_AT_HEADER, inbox_prefix
 from towpath.streams.failures import EventsLost
 from towpath.streams.stream_view import StreamView, parse_view
 
@@ -167,7 +167,7 @@ class LogReader:
                 connection = Nats(
                     [self.access.url],
                     user_and_pass=(user, password),
-                    custom_inbox_prefix=f"_INBOX.{user}",
+                    custom_inbox_prefix=inbox_prefix(user),
                     connection_timeout=3,
                 )
                 await connection.startup()

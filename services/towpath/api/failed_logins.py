@@ -7,7 +7,6 @@ and makes them stand out.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -17,8 +16,6 @@ from towpath.api.problems import Refusal
 from towpath.bus.authenticity import Refusals
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.events import SecurityRefused
-
-log = logging.getLogger(__name__)
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
@@ -40,9 +37,8 @@ class FailedLogins:
     def __init__(self, stop: asyncio.Event, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
         """`stop` ends all delays, and `tell` publishes an event."""
         self._stop = stop
-        self._tell = tell
         self._clock = clock
-        self._refusals = Refusals("api", clock)
+        self._refusals = Refusals("api", tell, clock)
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._waiting = 0
 
@@ -63,7 +59,7 @@ class FailedLogins:
     async def wait(self, address: str | None) -> None:
         """Return when the client may be told of its failure. Raises `Refusal` (429) if too many wait."""
         delay_s = self.delay_s(address)
-        await self._tell_of(address)
+        await self._refusals.tell("login", "", who=address or "", why="the token is not valid")
         if self._waiting >= MOST_WAITING:
             raise Refusal(429, ErrorCode.BUSY, "too many requests with wrong tokens wait already")
         self._waiting += 1
@@ -72,12 +68,3 @@ class FailedLogins:
                 await asyncio.wait_for(self._stop.wait(), delay_s)
         finally:
             self._waiting -= 1
-
-    async def _tell_of(self, address: str | None) -> None:
-        event = self._refusals.event("login", "", who=address or "", why="the token is not valid")
-        if event is None:
-            return
-        try:
-            await self._tell(event)
-        except Exception as error:
-            log.warning("the mesh could not be told: %s", error)

@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 """For so long a site can keep others from storing: `towpath.mesh.redis_config` bounds how much fits in."""
 
-
 GREETING = "client"
 """Command with which libraries introduce themselves when they connect, welcome or not."""
 
@@ -28,8 +27,7 @@ class StateStore:
 
     def __init__(self, registry: Registry, publish: Callable[[Event], Awaitable[None]]) -> None:
         self._registry = registry
-        self._publish = publish
-        self._refusals = Refusals("redis")
+        self._refusals = Refusals("redis", publish)
 
     async def watch(self) -> None:
         """Look until cancelled. Failures do not end it."""
@@ -44,18 +42,13 @@ class StateStore:
         """Look once."""
         for entry in await self._registry.call("acl_log"):
             if entry["object"] != GREETING:
-                await self._tell(
-                    f"redis {entry['reason']}", entry["object"], entry["username"], "no right to it"
-                )
+                kind, who = f"redis {entry['reason']}", entry["username"]
+                await self._refusals.tell(kind, entry["object"], who=who, why="no right to it")
         await self._registry.call("acl_log_reset")
         keys = await self._registry.keys(f"{TRANSFERS}*")
         running = await self._registry.unfinished() if keys else []
         for key in keys:
             if operation_of(key) not in running:
                 await self._registry.call("unlink", key)
-                await self._tell("redis store", key, "", "it belongs to no operation, and was deleted")
-
-    async def _tell(self, kind: str, what: str, who: str, why: str) -> None:
-        event = self._refusals.event(kind, what, who=who, why=why)
-        if event is not None:
-            await self._publish(event)
+                why = "it belongs to no operation, and was deleted"
+                await self._refusals.tell("redis store", key, why=why)

@@ -17,7 +17,6 @@ from nats.aio.msg import Msg
 
 from towpath.bus import Bus
 from towpath.bus.authenticity import Refusals
-from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.names import CONNECTION_ENDED, LOGIN_REFUSED
 
@@ -32,28 +31,25 @@ TAIL_BYTES = 64 * 1024
 
 async def watch(bus: Bus, hub_log: Path) -> None:
     """Publish a `SecurityRefused` for each notice of the hub's server, as long as the bus lives."""
-    refusals = Refusals(HUB_SCOPE)
+    refusals = Refusals(HUB_SCOPE, bus.publish)
 
     async def on_message(message: Msg) -> None:
-        event = await asyncio.to_thread(_told, refusals, message, hub_log)
-        if event is not None:
-            await bus.publish(event)
+        await _tell(refusals, message, hub_log)
 
     await bus.connection.subscribe(CONNECTION_ENDED, cb=on_message)
     await bus.connection.subscribe(LOGIN_REFUSED, cb=on_message)
 
 
-def _told(refusals: Refusals, message: Msg, hub_log: Path) -> SecurityRefused | None:
+async def _tell(refusals: Refusals, message: Msg, hub_log: Path) -> None:
     notice: dict[str, Any] = json.loads(message.data)
     client: dict[str, Any] = notice.get("client") or {}
     reason, user = str(notice.get("reason") or ""), str(client.get("user") or "")
     who = user.removesuffix(".leaf") or str(client.get("host") or "")
     if message.subject != CONNECTION_ENDED:
-        return refusals.event("login", "", who=who, why=reason or "wrong user or password")
-    if reason != VIOLATION:
-        return None
-    kind, subject = _refused(hub_log, client.get("id"))
-    return refusals.event(kind, subject, who=who, why=reason)
+        await refusals.tell("login", "", who=who, why=reason or "wrong user or password")
+    elif reason == VIOLATION:
+        kind, subject = await asyncio.to_thread(_refused, hub_log, client.get("id"))
+        await refusals.tell(kind, subject, who=who, why=reason)
 
 
 def _refused(hub_log: Path, connection: Any) -> tuple[str, str]:

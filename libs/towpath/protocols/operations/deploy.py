@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from towpath.contracts.commands import OperationKind
-from towpath.contracts.migration import SetEpoch, SiteCommand
+from towpath.contracts.migration import SiteCommand
 from towpath.contracts.site_commands import CheckSpec, DropOutput, StartJob, StopJob
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import highest_epoch, owners, undo_epoch
+from towpath.protocols.epochs import accept, highest_epoch, undo_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.shared_steps import FETCH_S
 from towpath.protocols.step import Actor, Compensation, asks, writes
@@ -18,16 +18,9 @@ from towpath.protocols.table import StepTable, register
 
 def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
     """Delete the output stream if this operation made it; else fence the job that was started."""
-    output, back = record.entry_after.output, undo_epoch(record)
+    output = record.entry_after.output
     if record.output_existed:
-        return SetEpoch(
-            site=output.site,
-            operation=record.id,
-            job=record.job,
-            epoch=back,
-            owners=owners(record, back),
-            output=output,
-        )
+        return accept(record, output, undo_epoch(record))
     return DropOutput(site=output.site, operation=record.id, job=record.job, streams=[output.stream])
 
 

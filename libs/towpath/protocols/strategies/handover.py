@@ -22,7 +22,7 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, Watch
 from towpath.operators.kind import kind_of
-from towpath.protocols.epochs import owners, restored
+from towpath.protocols.epochs import accept, owners, restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     NO_MONITOR,
@@ -142,21 +142,13 @@ def set_epoch(record: OperationRecord) -> SetEpoch:
 
 def settle(record: OperationRecord, found: Consistent) -> SetEpoch:
     """Let the output take over the target's results, and then accept the target alone."""
-    output = record.entry_after.output
-    return SetEpoch(
-        site=output.site,
-        operation=record.id,
-        job=record.job,
+    settlement = Settlement(
         epoch=record.new_epoch,
-        owners=owners(record, record.new_epoch),
-        output=output,
-        settlement=Settlement(
-            epoch=record.new_epoch,
-            after_position=found.position,
-            amended=found.amended,
-            interim=record.interim_epoch,
-        ),
+        after_position=found.position,
+        amended=found.amended,
+        interim=record.interim_epoch,
     )
+    return accept(record, record.entry_after.output, record.new_epoch, settlement=settlement)
 
 
 def watch(record: OperationRecord) -> Watch:

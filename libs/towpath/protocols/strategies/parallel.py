@@ -17,7 +17,7 @@ from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
 from towpath.contracts.site_commands import ReportProgress, StopJob
 from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
-from towpath.protocols.epochs import highest_epoch, owners, restored, undo_epoch
+from towpath.protocols.epochs import accept, highest_epoch, owners, restored, undo_epoch
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
     NO_MONITOR,
@@ -52,16 +52,9 @@ _WINDOWS_ARE_WHERE_IT_RUNS = (
 
 def undivert(record: OperationRecord) -> SetEpoch:
     """The output takes over the source's diverted results; then the source owns it again."""
-    output, back = record.entry_before.output, undo_epoch(record)
-    return SetEpoch(
-        site=output.site,
-        operation=record.id,
-        job=record.job,
-        epoch=back,
-        owners=owners(record, back),
-        output=output,
-        settlement=Settlement(epoch=record.old_epoch, interim=back - 1),
-    )
+    back = undo_epoch(record)
+    settlement = Settlement(epoch=record.old_epoch, interim=back - 1)
+    return accept(record, record.entry_before.output, back, settlement=settlement)
 
 
 UNDIVERTED = Compensation(Actor.OUTPUT, undivert, must=True)
