@@ -56,18 +56,19 @@ def container_of(spec: ChildSpec) -> Container:
 def test_parts_when_the_runtime_is_process_then_are_left_as_they_are(tmp_path: Path) -> None:
     given = child(tmp_path, "jfk-engine")
     parts = at(tmp_path, ContainerSpec())
-    assert (parts.server(given), parts.engine(given), parts.brokers([given])) == (given, given, [given])
+    assert (parts.server(given), parts.engine(given, [], [])) == (given, given)
+    assert parts.brokers([given]) == [given]
 
 
-def test_server_when_contained_then_sees_its_own_directory_and_the_engine_the_meshs(
-    docker: DockerDouble, tmp_path: Path
-) -> None:
+def test_parts_when_contained_then_each_sees_its_own_files(docker: DockerDouble, tmp_path: Path) -> None:
     limits = {"server": ContainerLimits(memory_mb=200), "engine": ContainerLimits(cpus=1.5)}
     parts, home = at(tmp_path, of(docker, **limits)), Home(tmp_path)
     server = container_of(parts.server(child(tmp_path, "jfk-nats")))
-    engine = container_of(parts.engine(child(tmp_path, "jfk-engine")))
+    given = child(tmp_path, "jfk-engine")
+    engine = container_of(parts.engine(given, [home.jobs("jfk")], [home.site_artefacts("jfk")]))
     assert server.mounts == (home.nats("jfk"), home.logs)
-    assert engine.mounts == (tmp_path,)
+    assert engine.mounts == (home.jobs("jfk"), given.log)
+    assert engine.read_only == (home.site_artefacts("jfk"),)
     assert (server.limits, engine.limits) == (limits["server"], limits["engine"])
     assert (server.starts_others, engine.starts_others) == (False, True)
 
@@ -77,9 +78,9 @@ def test_engine_of_a_job_when_it_names_an_image_then_has_that_and_the_jobs_limit
 ) -> None:
     parts = at(tmp_path, of(docker, image_archive="/site.tar", engine=ContainerLimits(cpus=4)))
     wanted = JobContainer(image="own:1", memory_mb=900)
-    own = container_of(parts.engine(child(tmp_path, "jfk-engine.hourly"), wanted))
+    own = container_of(parts.engine(child(tmp_path, "jfk-engine.hourly"), [], [], wanted))
     assert (own.image, own.image_archive, own.limits) == ("own:1", None, ContainerLimits(memory_mb=900))
-    shared = container_of(parts.engine(child(tmp_path, "jfk-engine.daily"), JobContainer(cpus=1)))
+    shared = container_of(parts.engine(child(tmp_path, "jfk-engine.daily"), [], [], JobContainer(cpus=1)))
     assert (shared.image, shared.image_archive) == ("site:1", "/site.tar")
 
 
@@ -122,6 +123,23 @@ async def test_image_of_a_job_when_the_site_runs_processes_then_the_job_is_refus
     with pytest.raises(TowpathError) as refused:
         await processes.ensure_image(JobContainer(image="own:1"))
     assert (refused.value.detail.code, refused.value.detail.value) == (ErrorCode.NOT_ALLOWED, "own:1")
+
+
+async def test_image_of_a_job_when_the_site_does_not_list_it_then_the_job_is_refused(
+    docker: DockerDouble, tmp_path: Path
+) -> None:
+    docker.images.add("own@sha256:1")
+    parts = at(tmp_path, of(docker, images=["own@sha256:1"]))
+    await parts.ensure_image(JobContainer(image="own@sha256:1"))
+    await parts.ensure_image(JobContainer(memory_mb=500))
+
+    with pytest.raises(TowpathError) as refused:
+        await parts.ensure_image(JobContainer(image="own:1"))
+
+    assert (refused.value.detail.code, refused.value.detail.allowed) == (
+        ErrorCode.NOT_ALLOWED,
+        ["own@sha256:1"],
+    )
 
 
 async def test_image_when_fetching_takes_long_then_callers_are_told_to_ask_again_and_it_is_fetched_once(

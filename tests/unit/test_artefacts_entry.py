@@ -15,6 +15,7 @@ from towpath.agent.artefacts import SiteArtefacts
 from towpath.artefacts.archive import pack
 from towpath.artefacts.entry_check import check_entry
 from towpath.artefacts.shelf import Shelf
+from towpath.confined import is_supported
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site_commands import TryCode
 
@@ -121,14 +122,25 @@ async def test_verdict_when_code_prints_then_it_is_not_taken_for_one(tmp_path: P
 
 
 async def test_trial_when_it_is_cancelled_then_its_process_ends(tmp_path: Path) -> None:
-    mark = tmp_path / "began"
-    code = f"open({str(mark)!r}, 'w').write(str(__import__('os').getpid()))\nwhile True:\n    pass\n"
+    mark = str(9_000_000 + os.getpid())
+    code = f"import subprocess\nsubprocess.run(['sleep', '{mark}'])\n"
+
+    def running() -> list[psutil.Process]:
+        return [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", mark]]
+
     trial = asyncio.create_task(check_entry(archive(tmp_path, code), "tried:run"))
-    await eventually(lambda: mark.exists() and mark.read_text())
+    (sleeping,) = await eventually(running)
+    importing = sleeping.ppid()
     trial.cancel()
     with pytest.raises(asyncio.CancelledError):
         await trial
-    assert not psutil.pid_exists(int(mark.read_text()))
+    assert not psutil.pid_exists(importing)
+
+
+async def test_code_when_it_looks_around_then_opens_its_own_files_only(tmp_path: Path) -> None:
+    (tmp_path / "mesh.json").write_text("{}")
+    code = f"open({str(tmp_path / 'mesh.json')!r})\n"
+    assert is_supported() == ("PermissionError" in await problem(tmp_path, code))
 
 
 async def test_site_when_asked_to_try_installed_code_then_says_what_its_environment_lacks(

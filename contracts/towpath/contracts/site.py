@@ -131,6 +131,11 @@ class EngineSpec(Model):
     """Heap of each executor on a cluster, at least `480m`."""
     driver_host: str = "127.0.0.1"
     """Address of this machine at which the executors of a cluster reach the engine."""
+    confined: bool = True
+    """The engine, and code of jobs in it, can open only files that it needs, where the kernel has Landlock
+    (Linux 5.13). Executors on a cluster are never confined."""
+    reads: list[str] = []
+    """Directories and files that code of jobs may read beside its own, such as models and tables."""
 
     @property
     def cores(self) -> int | None:
@@ -218,6 +223,8 @@ class ContainerSpec(Model):
     runtime: SiteRuntime = SiteRuntime.PROCESS
     image: str = Field(default="towpath-site:local", min_length=1)
     """With Towpath of the agent's version, its servers, Java and PySpark."""
+    images: list[str] | None = None
+    """Images that jobs may name, written as they name them, such as `name@sha256:…`; null: any."""
     image_archive: str | None = None
     """File made by `docker save` from which a missing image is loaded, by absolute path on the agent's
     machine; null: it is asked of its registry."""

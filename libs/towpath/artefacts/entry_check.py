@@ -13,9 +13,11 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
 from pathlib import Path
 
 from towpath.artefacts import entry_trial
+from towpath.confined import confined
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 FIELD = "operator.entry"
@@ -38,24 +40,22 @@ async def check_entry(
     archive: Path | None,
     entry: str,
     *,
+    reads: Sequence[Path] = (),
     within_s: float = WITHIN_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> None:
     """Raise `TowpathError` (invalid) if `entry` of `archive` does not import or cannot be called.
 
     The error has the exception of the user's code and its line. `archive` is None for code in the
-    interpreter's environment. The process gets none of this process's environment variables.
+    interpreter's environment. The process gets none of this process's environment variables, and can open the
+    code, `reads`, and what Python needs; see `towpath.confined`.
     """
     with tempfile.TemporaryDirectory(prefix="towpath-trial-") as scratch:
+        trial = (sys.executable, "-I", "-B", entry_trial.__file__, str(archive or ""), entry)
+        limits = (str(memory_bytes), str(max(1, round(within_s))))
+        code = [] if archive is None else [archive]
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-B",
-            entry_trial.__file__,
-            str(archive or ""),
-            entry,
-            str(memory_bytes),
-            str(max(1, round(within_s))),
+            *confined((*trial, *limits), reads=[*code, *reads], writes=[Path(scratch)]),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=DEVNULL,

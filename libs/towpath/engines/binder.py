@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec
 
 if TYPE_CHECKING:  # It needs packages that commands without an engine do not have.
@@ -43,12 +42,12 @@ class EngineBinder(Protocol):
         """
         ...
 
-    def command(self, spec: EngineSpec, home: Path, site: str, job: JobSpec | None) -> Sequence[str]:
-        """Return the command that starts the site's shared engine, or the engine of `job`.
+    def machine_files(self) -> Sequence[Path]:
+        """Return directories of the machine, beside the usual and Python's, that the process reads."""
+        ...
 
-        `home` is the mesh's directory. The command includes the memory that the process may use, unless it
-        reads the site's settings for that itself.
-        """
+    def command(self, setup: Path) -> Sequence[str]:
+        """Return the command that starts an engine. `setup` is the file with an `EngineSetup` for it."""
         ...
 
     def ready_s(self, spec: EngineSpec) -> float:

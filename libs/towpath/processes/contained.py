@@ -41,7 +41,7 @@ ACCOUNTS = (Path("/etc/passwd"), Path("/etc/group"))
 KILLED = 128
 """Exit codes above this are signals."""
 
-PASSED_ON = ("TOWPATH_STATE", "TOWPATH_LOG", "PYTHONUNBUFFERED", "TZ")
+PASSED_ON = ("TOWPATH_LOG", "PYTHONUNBUFFERED", "TZ")
 PASSED_ON_PREFIX = "OTEL_"
 """Prefix of variables passed on from this environment: they say how telemetry is exported.
 

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
@@ -23,7 +25,8 @@ from towpath.agent.broadcasts import Broadcasts
 from towpath.agent.containment import Containment
 from towpath.agent.devices import SiteDevices
 from towpath.agent.engine_client import EngineClient
-from towpath.agent.engines import Engines, engine_child
+from towpath.agent.engine_process import engine_child, temporary_files
+from towpath.agent.engines import Engines
 from towpath.agent.handlers import AgentHandlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
@@ -110,7 +113,7 @@ async def run(settings: AgentSettings) -> None:
         ):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
-            artefacts = SiteArtefacts(bus.connection, shelf)
+            artefacts = SiteArtefacts(bus.connection, shelf, [*map(Path, settings.access.spec.engine.reads)])
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
             always = settings.access.spec.engine.start is EngineStart.ALWAYS
@@ -171,6 +174,8 @@ async def run(settings: AgentSettings) -> None:
     finally:
         await containment.close()
         await supervisor.stop()
+        temporary = temporary_files(settings.home, settings.site)
+        await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from nats.aio.client import Client
 
@@ -37,9 +38,11 @@ class Unplaced(TowpathError):
 class SiteArtefacts:
     """User code of one site: fetched once, verified at each use, never imported here."""
 
-    def __init__(self, connection: Client, shelf: Shelf) -> None:
+    def __init__(self, connection: Client, shelf: Shelf, reads: Sequence[Path] = ()) -> None:
+        """`reads`: what code may read at this site beside its own files."""
         self._connection = connection
         self.shelf = shelf
+        self._reads = reads
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._trials = asyncio.Semaphore(TRIALS)
         self._callable: set[str] = set()
@@ -91,7 +94,7 @@ class SiteArtefacts:
                 path = await asyncio.to_thread(self.shelf.keep, digest, content)
             if not await asyncio.to_thread(self.shelf.is_callable, digest, entry):
                 async with self._trials:
-                    await check_entry(path, entry)
+                    await check_entry(path, entry, reads=self._reads)
                 await asyncio.to_thread(self.shelf.note_callable, digest, entry)
             return str(path)
 
@@ -99,7 +102,7 @@ class SiteArtefacts:
         async with self._locks[entry]:
             if entry not in self._callable:
                 async with self._trials:
-                    await check_entry(None, entry)
+                    await check_entry(None, entry, reads=self._reads)
                 self._callable.add(entry)
 
     async def watch(self, assignments: Callable[[], Iterable[Assignment]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,17 +43,22 @@ class Containment:
         mounts = [self._home.broker(self._site), self._home.logs]
         return [self._wrapped(child, self._spec.server, mounts) for child in children]
 
-    def engine(self, child: ChildSpec, wanted: JobContainer | None = None) -> ChildSpec:
-        """Wrap the shared engine, or the engine of a job that wants its own."""
+    def engine(
+        self,
+        child: ChildSpec,
+        writes: Sequence[Path],
+        reads: Sequence[Path],
+        wanted: JobContainer | None = None,
+    ) -> ChildSpec:
+        """Wrap the shared engine, or the engine of a job that wants its own, with the files that it sees."""
         image = wanted.image if wanted else None
         limits = self._spec.engine if wanted is None else wanted
-        wrapped = self._wrapped(child, limits, [self._home.root], image)
+        wrapped = self._wrapped(child, limits, [*writes, child.log], image)
         if wrapped.container is None:
             return wrapped
-        state = self._home.state
-        beside = () if state.is_relative_to(self._home.root) else (state,)
         # Spark's Python processes leave children behind.
-        return replace(wrapped, container=replace(wrapped.container, read_only=beside, starts_others=True))
+        contained = replace(wrapped.container, read_only=tuple(reads), starts_others=True)
+        return replace(wrapped, container=contained)
 
     def _wrapped(
         self, child: ChildSpec, limits: ContainerLimits, mounts: list[Path], image: str | None = None
@@ -90,6 +95,15 @@ class Containment:
                     allowed='null, or a site whose container.runtime is "docker"',
                 )
             return
+        allowed = self._spec.images
+        if named is not None and allowed is not None and named not in allowed:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"{self._site} runs no such image",
+                field="container.image",
+                value=named,
+                allowed=allowed,
+            )
         image = named or self._spec.image
         fetch = self._fetches.get(image)
         if fetch is None:

@@ -11,16 +11,13 @@ from pathlib import Path
 
 from towpath.agent.containment import Containment
 from towpath.agent.engine_client import EngineClient
-from towpath.agent.settings import AgentSettings
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import Recomputed
-from towpath.engines.binder import JOB_WAITS
 from towpath.mesh.names import engine_process
-from towpath.mesh.service_table import SITE_SERVER
-from towpath.processes import ChildSpec, Supervisor, listed, stop, version_of
+from towpath.processes import ChildSpec, Supervisor, listed, stop
 from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
@@ -33,12 +30,6 @@ IDLE_S = 300.0
 
 LOOK_S = 0.1
 LEFTOVER_STOP_S = 3.0
-
-STOP_S = 6.0
-
-NICENESS = 5
-"""On a busy processor an engine gets a third of what a broker or an agent gets. Those need little, and
-devices and migrations wait for them."""
 
 
 class Engines:
@@ -240,32 +231,3 @@ class Engines:
 def engine_of(assignment: Assignment) -> str:
     """Return the name of the engine that runs a job at its site."""
     return SHARED_ENGINE if assignment.spec.container is None else assignment.spec.name
-
-
-def engine_child(
-    settings: AgentSettings,
-    containment: Containment,
-    engine: EngineClient,
-    job: JobSpec | None,
-    job_waits: bool,
-) -> ChildSpec:
-    """Return the process of the site's shared engine, or of the engine of `job`."""
-    spec = settings.access.spec
-    wanted = job.container if job is not None else None
-    name = engine_process(settings.site, job.name if job is not None else None)
-    environment = settings.engine_environment(name)
-    version = spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url
-    version += "faults" if environment else ""
-    child = ChildSpec(
-        name=name,
-        command=tuple(settings.engine.command(spec.engine, settings.home.root, settings.site, job)),
-        log=settings.home.log(name),
-        environment=environment | ({JOB_WAITS: "yes"} if job_waits else {}),
-        ready=engine.answers,
-        ready_s=settings.engine.ready_s(spec.engine),
-        stop_s=STOP_S,
-        niceness=NICENESS,
-        version=version_of(version),
-        after=(f"{settings.site}-{SITE_SERVER}",),
-    )
-    return containment.engine(child, wanted)

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
+from towpath.contracts.job import JobSpec
+from towpath.contracts.site import Durability
 from towpath.engines.binder import EngineBinder
 from towpath.engines.binders import engine_binder
+from towpath.engines.setup import EngineSetup
 from towpath.mesh.home import Home
 from towpath.mesh.servers import site_server
 from towpath.mesh.service_child import service_child
@@ -57,6 +60,22 @@ class AgentSettings:
             engine=engine_binder(state.site(site).spec.engine),
             engine_environment=partial(state.process_environment, home, site),
             services=_services(state, site, home),
+        )
+
+    def engine_setup(self, job: JobSpec | None, temporary: Path | None) -> EngineSetup:
+        """Return what the site's shared engine is told, or the engine of one job. See `EngineSetup`."""
+        spec, login = self.access.spec, self.access.login("engine")
+        return EngineSetup(
+            site=self.site,
+            nats_url=self.access.nats_url,
+            user=login.user,
+            password=login.password,
+            spec=spec.engine,
+            observation=spec.observation,
+            durable=spec.durability is Durability.POWER_SAFE,
+            temporary=temporary,
+            job=None if job is None else job.name,
+            container=None if job is None else job.container,
         )
 
 

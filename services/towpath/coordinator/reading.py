@@ -29,7 +29,7 @@ class Reading:
         if site == HUB_SCOPE:
             return stream == ARTEFACTS
         jobs = (await self._registry.jobs()).values()
-        operations = [(await self._registry.load(one))[0] for one in await self._registry.unfinished()]
+        operations = await self._registry.records(await self._registry.unfinished())
         uplinks = (await UplinkStore(self._registry).all()).values()
         return (site, stream) in {*read_by(reader, jobs, operations, uplinks)}
 

@@ -1,4 +1,4 @@
-"""`python -m towpath.engine --home DIR --site NAME`: run the engine of a site."""
+"""`python -m towpath.engine FILE`: run an engine with the settings in a file of `towpath.engines.setup`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,12 @@ from towpath.telemetry.logs import start_logging
 def main() -> None:
     """Parse arguments and run."""
     parser = argparse.ArgumentParser(prog="towpath.engine", description="The Spark engine of one site.")
-    parser.add_argument("--home", type=Path, required=True, help="the mesh's directory")
-    parser.add_argument("--site", required=True, help="name of the site")
-    parser.add_argument(
-        "--job", help="the one job of this engine; by default all jobs without an engine of their own"
-    )
-    parser.add_argument("--memory", help="heap of its JVM, instead of the site's setting")
-    arguments = parser.parse_args()
-    start_logging(arguments.site)
+    parser.add_argument("setup", type=Path, help="file with its settings")
+    settings = EngineSettings.of(parser.parse_args().setup)
+    start_logging(settings.site)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     watch()
-    asyncio.run(run(EngineSettings.of(arguments.home, arguments.site, arguments.job, arguments.memory)))
+    asyncio.run(run(settings))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ installation. An engine without one loads all classes at each start.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ from pathlib import Path
 import pyspark
 
 from towpath.engines.spark.local_files import JAR
+from towpath.java import java_program
 
 MAKING_S = 300.0
 """Time for a session, its warm-up and writing the archive, on a slow machine."""
@@ -33,8 +32,7 @@ def class_archive() -> Path:
     Another Java, or another PySpark, has another archive, because a JVM takes only its own, of the same
     files.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    java = Path(java_program() or "java")
     built = java.stat().st_mtime_ns if java.exists() else 0
     ours = f"{JAR} {JAR.stat().st_mtime_ns}"
     fits = f"{java.resolve()} {built} {pyspark.__version__} {pyspark.__path__[0]} {ours}"

@@ -97,6 +97,10 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     log_configuration = directory / "log4j2.properties"
     log_configuration.write_text(_LOG_CONFIGURATION)
     java_options = java_options_of(settings.spec, log_configuration)
+    if settings.temporary is not None:
+        for left in settings.temporary.iterdir():  # By an engine that was killed.
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        java_options = f"-Djava.io.tmpdir={settings.temporary} {java_options}"
     builder = (
         SparkSession.builder.appName(f"towpath-{settings.site}")
         .master(settings.spec.spark_master)

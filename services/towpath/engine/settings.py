@@ -1,4 +1,4 @@
-"""Settings of the engine's process, from the mesh's state on disk."""
+"""Settings of the engine's process, from its file. See `towpath.engines.setup`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.bus.connecting import Login
-from towpath.contracts.site import Durability, EngineSpec, Observation
-from towpath.mesh.home import Home
-from towpath.mesh.state import MeshState
+from towpath.contracts.site import EngineSpec, Observation
+from towpath.engines.setup import EngineSetup
+from towpath.engines.spark.binder import heap_mb
 from towpath.streams.log_reader import Access
 
 
@@ -25,6 +25,8 @@ class EngineSettings:
     password: str
     directory: Path
     """The engine's own directory: scratch space, log configuration, the workers' credentials."""
+    temporary: Path | None = None
+    """Directory for its temporary files. None: the machine's."""
     observation: Observation = field(default_factory=Observation)
     durable: bool = False
     """Checkpoints survive a power cut."""
@@ -32,21 +34,21 @@ class EngineSettings:
     """The one job of the engine. None for all jobs of the site that have no engine of their own."""
 
     @classmethod
-    def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> EngineSettings:
-        """Return the settings of a site of the mesh at `home`. `memory` is a heap other than the site's."""
-        access = MeshState.load(Home(home)).site(site)
-        login = access.login("engine")
-        spec, directory = access.spec.engine, Home(home).engine(site)
+    def of(cls, file: Path) -> EngineSettings:
+        """Return the settings in a file. The engine of a job in a container has a heap that fits into it."""
+        setup = EngineSetup.load(file)
+        heap = heap_mb(setup.container, setup.spec) if setup.container is not None else None
         return cls(
-            site=site,
-            spec=spec if memory is None else spec.model_copy(update={"memory": memory}),
-            nats_url=access.nats_url,
-            user=login.user,
-            password=login.password,
-            directory=directory if job is None else directory / "jobs" / job,
-            observation=access.spec.observation,
-            durable=access.spec.durability is Durability.POWER_SAFE,
-            job=job,
+            site=setup.site,
+            spec=setup.spec if heap is None else setup.spec.model_copy(update={"memory": f"{heap}m"}),
+            nats_url=setup.nats_url,
+            user=setup.user,
+            password=setup.password,
+            directory=file.parent,
+            temporary=setup.temporary,
+            observation=setup.observation,
+            durable=setup.durable,
+            job=setup.job,
         )
 
     @property

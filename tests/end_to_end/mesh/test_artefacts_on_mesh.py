@@ -21,6 +21,7 @@ from running.promises import promise
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
+from towpath.confined import is_supported
 from towpath.contracts.commands import DeployJob, ListJobs, MigrateJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobState
@@ -36,10 +37,22 @@ TOPIC, OUTPUT = "site/readings", "stamped"
 CODE = """
 from pyspark.sql import functions as F
 
+def opened(files):
+    found = []
+    for path in files:
+        try:
+            open(path).close()
+            found.append(path)
+        except OSError:
+            pass
+    return " ".join(found)
+
 def stamp(events, parameters):
-    from own_package.constants import VERSION
+    from own_package.constants import SECRETS, VERSION
     double = F.udf(lambda value: 2 * value, "long")
-    return events.withColumn("v", double("v")).withColumn("version", F.lit(VERSION))
+    opens = F.udf(lambda value: opened(SECRETS), "string")
+    stamped = events.withColumn("opened", F.concat(F.lit(opened(SECRETS)), opens("v")))
+    return stamped.withColumn("v", double("v")).withColumn("version", F.lit(VERSION))
 """
 
 pytestmark = pytest.mark.timeout(600)
@@ -58,7 +71,9 @@ class Trial:
         package = self.code / "own_package"
         package.mkdir(parents=True, exist_ok=True)
         (package / "__init__.py").write_text("")
-        (package / "constants.py").write_text(f"VERSION = {version}\n")
+        secrets = [*self.home.root.rglob("*.conf"), self.home.state, f"/proc/{self.pid('jfk-agent')}/environ"]
+        constants = f"VERSION, SECRETS = {version}, {[*map(str, secrets)]}\n"
+        (package / "constants.py").write_text(constants)
         (package / "job.py").write_text(source)
 
     def spec(self, name: str = "stamped", **operator: Any) -> JobSpec:
@@ -167,6 +182,8 @@ async def test_job_when_deployed_from_a_directory_then_its_site_alone_has_the_co
     await bus.request(DeployJob(spec=trial.spec()), deadline_s=STEP_S)
     await trial.send()
     assert {r["values"]["version"] for r in await trial.through()} == {1}
+    if is_supported():
+        assert {r["values"]["opened"] for r in await trial.through()} == {""}
     assert (len(trial.shelf("jfk")), len(trial.shelf("cloud"))) == (1, 0)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from towpath.contracts.job import JobContainer, JobSpec
+from towpath.contracts.job import JobContainer
 from towpath.contracts.site import SMALLEST_HEAP_MB, EngineSpec
 from towpath.engines.spark.java import check_java
+from towpath.java import java_files
 
 if TYPE_CHECKING:
     from towpath.engines.spark.checkpoint_format import SparkCheckpoints
@@ -34,13 +35,13 @@ class SparkEngine:
         """Look for Java."""
         check_java()
 
-    def command(self, spec: EngineSpec, home: Path, site: str, job: JobSpec | None) -> Sequence[str]:
-        """Return the command. The engine of a job in a container has a heap that fits into the container."""
-        shared = (sys.executable, "-m", "towpath.engine", "--home", str(home), "--site", site)
-        if job is None:
-            return shared
-        heap = heap_mb(job.container, spec) if job.container is not None else None
-        return (*shared, "--job", job.name, *(() if heap is None else ("--memory", f"{heap}m")))
+    def machine_files(self) -> Sequence[Path]:
+        """Return those of Java."""
+        return java_files()
+
+    def command(self, setup: Path) -> Sequence[str]:
+        """Return the command."""
+        return (sys.executable, "-m", "towpath.engine", str(setup))
 
     def ready_s(self, spec: EngineSpec) -> float:
         """Return the time for a session to start here, or on its cluster."""

@@ -252,7 +252,7 @@ class Registry:
         going_on = set(await self.unfinished())
         seen: Counter[bool] = Counter()
         for some in range(0, len(names), FORGET_EVERY):
-            for record in await self._records(names[some : some + FORGET_EVERY]):
+            for record in await self.records(names[some : some + FORGET_EVERY]):
                 is_migration = record.kind is OperationKind.MIGRATE
                 seen[is_migration] += 1
                 most = MIGRATIONS_KEPT if is_migration else OPERATIONS_KEPT
@@ -300,9 +300,10 @@ class Registry:
     async def latest(self, limit: int) -> list[OperationRecord]:
         """Return the newest operations, newest first."""
         names = await self.call("zrevrange", OPERATIONS, 0, limit - 1)
-        return await self._records(names)
+        return await self.records(names)
 
-    async def _records(self, names: list[str]) -> list[OperationRecord]:
+    async def records(self, names: list[str]) -> list[OperationRecord]:
+        """Return those of these operations that are known."""
         if not names:
             return []
         texts = await self.call("mget", [record_key(name) for name in names])

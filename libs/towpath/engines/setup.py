@@ -1,0 +1,49 @@
+"""All that the process of an engine is told at its start: a file in the engine's own directory.
+
+Users' code runs in that process and can read what the process can. So the file has the engine's own
+credential, and none of the site or of the mesh.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from towpath.atomic_write import write_private_file
+from towpath.contracts.job import JobContainer
+from towpath.contracts.message import JobName, Model, SiteName
+from towpath.contracts.site import EngineSpec, Observation
+
+SETUP_FILE = "setup.json"
+
+
+class EngineSetup(Model):
+    """An engine's place, login and settings."""
+
+    site: SiteName
+    nats_url: str
+    """Address of the site's server."""
+    user: str
+    password: str
+    spec: EngineSpec
+    observation: Observation = Observation()
+    durable: bool = False
+    """Checkpoints survive a power cut."""
+    temporary: Path | None = None
+    """Directory for temporary files of this engine alone. None: the machine's. `TMPDIR` says the same."""
+    job: JobName | None = None
+    """The one job of the engine. None for all jobs of the site that have no engine of their own."""
+    container: JobContainer | None = None
+    """Limits of that job's engine."""
+
+    def save(self, directory: Path) -> Path:
+        """Write the file into the engine's directory, and return its path."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / SETUP_FILE
+        write_private_file(path, self.model_dump_json(indent=1))
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the file. Its directory is the engine's scratch space."""
+        return cls.model_validate_json(path.read_bytes())
