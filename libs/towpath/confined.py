@@ -52,7 +52,7 @@ SYSTEM = (
     *(f"/etc/{name}" for name in ("services", "protocols", "gai.conf", "os-release", "mime.types")),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/dev/full"),
 )
-"""Files that programs need to run at all, and that hold no secrets. Directories hold with all that is below them."""
+"""Files that programs need to run at all, and that hold no secrets. Directories hold with all below them."""
 
 DEVICES = ("/dev/null", "/dev/tty")
 
