@@ -39,15 +39,15 @@ class WholeMesh(CommandLine):
         """Addresses and credentials."""
         return MeshState.load(self.at)
 
-    def up(self, sites: Sequence[str], each: str = "") -> None:
-        """Start everything, with links that can be cut. Return when every site is up.
+    def up(self, sites: Sequence[str] = SITES, each: str = "", settings: str = "") -> None:
+        """Start everything, with links that can be cut, or what has changed. Return when every site is up.
 
-        `each` is configuration of each site.
+        `each` is configuration of each site, and `settings` of the mesh.
         """
         configuration = self.code.parent / "towpath.toml"
         named = "".join(f'[[sites]]\nname = "{site}"\n{each}' for site in sites)
         configuration.write_text(
-            f'artefact_root = "{self.code}"\nemulate_links = true\nfaults.enabled = true\n{named}'
+            f'artefact_root = "{self.code}"\nemulate_links = true\nfaults.enabled = true\n{settings}\n{named}'
         )
         options = ("--config", str(configuration), "--within", str(UP_S))
         ended = self.run("up", *options, within_s=START_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,7 @@ from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
 from running.promises import promise
 from running.stillness import still
 from running.waiting import eventually
+from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.cli.starting import wait_until_up
@@ -29,7 +31,7 @@ from towpath.contracts.autopilot import (
     DecisionState,
     ShowAutopilot,
 )
-from towpath.contracts.commands import DeployJob, ListJobs
+from towpath.contracts.commands import DeployJob, ListJobs, RemoveJob
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.contracts.message import now
@@ -37,7 +39,6 @@ from towpath.contracts.site import MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import down, up
 from towpath.mesh.state import MeshState
-from towpath.processes import find
 
 SITES = ("jfk", "cloud")
 TUNNEL_IN_S, TUNNEL_S = 20.0, 600.0
@@ -71,11 +72,21 @@ async def site_of(bus: Bus, name: str) -> str:
     return (await bus.request(ListJobs(), deadline_s=STEP_S)).named(name).site
 
 
+@pytest.fixture
+def piloted(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
+    """The shared mesh, with an autopilot for a while."""
+    chosen = "\n".join(f"{name} = {json.dumps(value)}" for name, value in AUTOPILOT.model_dump().items())
+    shared_mesh.up(settings=f"[autopilot]\n{chosen}")
+    yield shared_mesh
+    shared_mesh.up()
+
+
 @promise("autopilot")
 async def test_job_when_its_site_will_lose_its_link_then_leaves_before_and_no_result_is_lost(
-    home: Home,
+    piloted: WholeMesh,
 ) -> None:
-    async with running(home) as (state, bus):
+    state = piloted.state
+    async with open_bus(piloted.at) as bus:
         spec = JobSpec.model_validate(job("rides", "site/rides", "rides/counted", WINDOW, site="cloud"))
         await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
         async with flowing(state, "site/rides") as load:
@@ -89,9 +100,7 @@ async def test_job_when_its_site_will_lose_its_link_then_leaves_before_and_no_re
                 return found is not None and found.state in (DecisionState.MOVING, DecisionState.DONE)
 
             await eventually(is_moving)
-            record = find(home.run, "autopilot")
-            assert record is not None
-            os.kill(record.pid, signal.SIGKILL)
+            os.kill(piloted.pids()["autopilot"], signal.SIGKILL)
 
             async def is_done() -> bool:
                 found = await decided(bus)
@@ -110,6 +119,8 @@ async def test_job_when_its_site_will_lose_its_link_then_leaves_before_and_no_re
         await eventually(has_all)
         results = await stored(bus, "OUT_rides")
         decision = await decided(bus)
+        await bus.request(ShapeLink(site="cloud", conditions=LinkConditions()), deadline_s=STEP_S)
+        await bus.request(RemoveJob(job="rides", purge=True), deadline_s=STEP_S)
 
     assert set(windows(results).values()) == {1}
     assert {result["values"]["events"] for result in results} == {PER_SECOND // KEYS}
