@@ -23,7 +23,7 @@ from towpath.streams.streams import SiteStreams
 FULL_S = 0.5
 """Time for which the disk has no room. Events under way are a thousand, and come within milliseconds."""
 
-KILLS = int(os.environ.get("TOWPATH_KILLS", "3"))
+KILLS = int(os.environ.get("TOWPATH_KILLS", "2"))
 
 
 @promise("exactly once")
