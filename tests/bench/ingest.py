@@ -27,23 +27,25 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
         "150-byte reports, 1,000 in flight per connection; acknowledged = counted by the generator, "
         "stored = counted in IN afterwards; generator and broker share the machine"
     )
-    await _run(mesh, EDGE.name, 1, 0.5, 1)  # Warm up: the first thousands of events are slower.
+    await run(mesh, EDGE.name, 1, 0.5, 1)  # Warm up: the first thousands of events are slower.
     say("one generator")
-    one = await _run(mesh, EDGE.name, 1, seconds, 1)
+    one = await run(mesh, EDGE.name, 1, seconds, 1)
     measured.cases.append(_case("fast, 1 process × 1 connection", one, None, TARGET))
     for processes, connections in ((1, 4), (2, 2)):
         say(f"{processes} × {connections} connections")
-        found = await _run(mesh, EDGE.name, processes, seconds, connections)
+        found = await run(mesh, EDGE.name, processes, seconds, connections)
         plural = "es" if processes > 1 else ""
         name = f"fast, {processes} process{plural} × {connections} connections"
         measured.cases.append(_case(name, found, one, None))
     say("power-safe")
-    safe = await _run(mesh, POWER_SAFE.name, 1, seconds, 1)
+    safe = await run(mesh, POWER_SAFE.name, 1, seconds, 1)
     measured.cases.append(_case("power-safe, 1 process × 1 connection", safe, one, None))
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
+    """Events of one load."""
+
     acknowledged: int
     stored_at_once: int
     """Events in IN when the last acknowledgement had arrived."""
@@ -58,7 +60,8 @@ class _Run:
         return self.stored / self.seconds
 
 
-async def _run(mesh: MeasuredMesh, site: str, processes: int, seconds: float, connections: int) -> _Run:
+async def run(mesh: MeasuredMesh, site: str, processes: int, seconds: float, connections: int) -> Run:
+    """Send for some seconds. Return what was acknowledged and stored."""
     before = await mesh.last_serial(site)
     begun = time.time()
     specs = [mesh.load_spec(site, seconds=seconds, connections=connections) for _ in range(processes)]
@@ -73,10 +76,10 @@ async def _run(mesh: MeasuredMesh, site: str, processes: int, seconds: float, co
 
     await within(all_stored, STORED_S)
     stored = await mesh.last_serial(site) - before
-    return _Run(acknowledged, at_once, stored, ended - began, sum(report.cpu_s for report in sent))
+    return Run(acknowledged, at_once, stored, ended - began, sum(report.cpu_s for report in sent))
 
 
-def _case(name: str, run: _Run, reference: _Run | None, target: Target | None) -> Case:
+def _case(name: str, run: Run, reference: Run | None, target: Target | None) -> Case:
     return Case(
         name,
         {

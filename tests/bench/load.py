@@ -6,11 +6,13 @@ or stdin ends, waits for the last acknowledgement, and writes a `LoadReport` as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import select
 import socket
+import ssl
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -31,6 +33,8 @@ SILENCE_S = 30.0
 
 _STDIN = 0
 
+NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
 
 @dataclass(frozen=True)
 class LoadSpec:
@@ -41,6 +45,8 @@ class LoadSpec:
     user: str
     password: str
     client_id: str
+    ca_file: str | None = None
+    """Certificate of the broker's authority, if it encrypts."""
     events: int | None = None
     """Number of events; None: until told to stop."""
     seconds: float | None = None
@@ -95,17 +101,19 @@ class _Connection:
         while self.waiting:
             try:
                 self.waiting = self.waiting[self.socket.send(self.waiting) :]
-            except BlockingIOError:
+            except NOT_NOW:
                 return
 
     def acknowledgements(self) -> int:
         """Number of acknowledgements. They are 4 bytes each, and nothing else arrives."""
-        try:
-            data = self.socket.recv(1 << 18)
-        except BlockingIOError:
-            return 0
-        if not data:
-            raise ConnectionResetError("the broker closed the connection")
+        data = b""
+        with contextlib.suppress(*NOT_NOW):
+            while more := self.socket.recv(1 << 18):
+                data += more
+                if not isinstance(self.socket, ssl.SSLSocket):
+                    break  # Only what is decrypted already makes no socket readable.
+            if not more:
+                raise ConnectionResetError("the broker closed the connection")
         begins = -self.received % 4
         starts = data[begins::4]
         if starts.count(mqtt_packets.PUBACK) != len(starts):
@@ -133,7 +141,8 @@ class Generator:
     def _connection(self, index: int) -> _Connection:
         spec = self.spec
         name = f"{spec.client_id}-{index}"
-        connected = mqtt_packets.connect(spec.host, spec.port, spec.user, spec.password, name)
+        login = (spec.host, spec.port, spec.user, spec.password, name, spec.ca_file)
+        connected = mqtt_packets.connect(*login)
         connected.setblocking(False)
         return _Connection(connected)
 

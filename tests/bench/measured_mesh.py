@@ -38,6 +38,7 @@ from towpath.contracts.job import Input, JobSpec, JobStatus, Output
 from towpath.contracts.operators import Operator
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.contracts.storage import StorageSpec
+from towpath.contracts.tls import TlsSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
@@ -96,6 +97,7 @@ class MeasuredMesh:
             user=access.device.user,
             password=access.device.password,
             client_id=self.fresh_name("bench"),
+            ca_file=access.mqtt_authority,
             **options,  # type: ignore[arg-type]
         )
 
@@ -199,7 +201,7 @@ class MeasuredMesh:
         self, site: str, stream: str, after: int, through: int, take: Callable[[list[JetStreamMessage]], T]
     ) -> list[T]:
         """Apply `take` to each page of a stream, read in a thread with the engine's credentials."""
-        engine = self.state.site(site).engine
+        engine = self.state.site(site).login("engine")
         file = self.home.root / f"bench-{site}.json"
         write_private_file(file, json.dumps({"user": engine.user, "password": engine.password}))
         access = Access(self.state.site(site).nats_url, str(file))
@@ -218,6 +220,7 @@ async def mesh_of(
     *,
     emulate_links: bool = False,
     storage: StorageSpec | None = None,
+    is_encrypted: bool | None = None,
 ) -> AsyncIterator[MeasuredMesh]:
     """Bring a mesh up, with fault rules allowed, as when figures were first measured.
 
@@ -228,6 +231,7 @@ async def mesh_of(
         emulate_links=emulate_links,
         faults=FaultSettings(enabled=True),
         storage=storage or StorageSpec(),
+        tls=TlsSpec(enabled=is_encrypted),
     )
     state = await asyncio.to_thread(lifecycle.up, home, spec)
     await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)

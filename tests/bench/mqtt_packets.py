@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 
 PUBACK = 0x40
@@ -12,10 +13,17 @@ DISCONNECT = b"\xe0\x00"
 _CONNACK_S = 10.0
 
 
-def connect(host: str, port: int, user: str, password: str, client_id: str) -> socket.socket:
-    """Open a connection. Raises `OSError`, also when the broker refuses it."""
+def connect(
+    host: str, port: int, user: str, password: str, client_id: str, ca_file: str | None = None
+) -> socket.socket:
+    """Open a connection, encrypted if the broker's authority is given.
+
+    Raises `OSError`, also when the broker refuses it.
+    """
     connection = socket.create_connection((host, port), timeout=_CONNACK_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if ca_file is not None:
+        connection = ssl.create_default_context(cafile=ca_file).wrap_socket(connection, server_hostname=host)
     # Clean session, user, password; keep-alive 0: the broker expects no pings.
     body = b"\x00\x04MQTT\x04\xc2\x00\x00" + b"".join(map(_text, (client_id, user, password)))
     connection.sendall(b"\x10" + _length(len(body)) + body)

@@ -30,6 +30,7 @@ import data_placement
 import demonstration
 import edge
 import emulated_link
+import encryption
 import flow
 import general
 import ingest
@@ -65,6 +66,7 @@ BENCHMARKS = {
         autopilot,
         twins,
         stored_values,
+        encryption,
         *(emulated_link, page_drawing, commands, jvm, compare),
     )
 }
