@@ -1,4 +1,4 @@
-"""Replace a file whole or not at all; keep it to its owner."""
+"""Replace a file whole or not at all; keep it to its owner; see that it was replaced."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def write_atomically(
 def write_private_file(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Put `text` at `path` with this mode, on the disk when this returns. See `write_atomically`."""
     write_atomically(path, text, mode=mode)
+
+
+def content_state(path: Path) -> tuple[int, ...] | None:
+    """Return what changes with the content of a file that is only replaced. None if it cannot be seen."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def make_private_directory(path: Path) -> Path:

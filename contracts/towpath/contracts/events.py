@@ -228,6 +228,9 @@ class SecurityRefused(Event):
 
     For example, a message came under a subject that is not its own, or a request had a token that is not
     valid. A flood of such attempts makes one event for the first, and one for many later ones.
+
+    Of its MQTT side, a site's own server tells `login`, `publish` and `subscription`, and also `client-id`,
+    which it cannot refuse: a device with another user took over a session, because it has its client id.
     """
 
     subject = f"{_EVENT}.security.refused"

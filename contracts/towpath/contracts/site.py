@@ -158,7 +158,7 @@ class BrokerKind(StrEnum):
 
 
 class BrokerSpec(Model):
-    """The broker of a site. Only `kind` matters where it is `nats`."""
+    """The broker of a site. Only `kind` and `shared_device` matter where it is `nats`."""
 
     kind: BrokerKind = BrokerKind.NATS
     host: str | None = None
@@ -178,6 +178,9 @@ class BrokerSpec(Model):
     key_file: str | None = None
     subscribe: list[str] = ["site/#"]
     """Topic filters of what devices send."""
+    shared_device: bool = True
+    """All devices may log in as one user, which `towpath access` shows. False: only as users of
+    `towpath device add`. A broker that runs already has users of its own."""
 
 
 class Capacity(Model):

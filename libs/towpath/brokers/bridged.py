@@ -25,6 +25,9 @@ STOP_S = 5.0
 class BridgedBroker(ABC):
     """See `BrokerBinder`. Its broker is one that the agent runs, or one that runs elsewhere already."""
 
+    takes_in_devices = False
+    """Its process has users for the devices in `devices`, and reads them again on SIGHUP."""
+
     def __init__(self, access: SiteAccess, home: Home) -> None:
         if access.bridge is None:
             raise TowpathError(
@@ -39,6 +42,9 @@ class BridgedBroker(ABC):
         """Credentials of the bridge at a broker that the agent runs."""
         self.directory = home.broker(access.spec.name)
         """Files of the broker and the bridge. They are private."""
+        self.site = access.spec.name
+        self.devices = home.devices(self.site)
+        """File with the users of single devices."""
         self._home = home
         # The id never changes and no other mesh has it, because the broker recognises the session by it.
         mesh = hashlib.blake2b(access.bridge.password.encode(), digest_size=4).hexdigest()
@@ -52,21 +58,29 @@ class BridgedBroker(ABC):
     def process(self) -> ChildSpec:
         """Return the process of a broker for this site, with its configuration written. See `child`.
 
-        It listens at `access.spec.listen` on `access.broker_port`, and lets in `bridge` and `access.device`.
-        Raises `TowpathError` when the program is missing.
+        It listens at `access.spec.listen` on `access.broker_port`, and lets in `bridge`, `access.client`, and
+        the users in `devices` if it `takes_in_devices`. Raises `TowpathError` when the program is missing.
         """
 
     def create(self) -> Sequence[ChildSpec]:
         """Return the broker's process. None where the broker runs elsewhere."""
         return () if self.access.spec.broker.host is not None else (self.process(),)
 
-    def child(self, name: str, command: Sequence[str], files: Mapping[str, str]) -> ChildSpec:
+    def child(
+        self,
+        name: str,
+        command: Sequence[str],
+        files: Mapping[str, str],
+        *,
+        reread: Mapping[str, str] | None = None,
+    ) -> ChildSpec:
         """Write configuration files into the broker's directory. Return the process that reads them.
 
-        The agent restarts it when its configuration has changed.
+        The agent restarts it when its configuration has changed. `reread` are files that the broker reads
+        again on SIGHUP: when only these have changed, it is not restarted.
         """
         directory = make_private_directory(self.directory)
-        for file, text in files.items():
+        for file, text in {**files, **(reread or {})}.items():
             write_private_file(directory / file, text)
         host, port = self.access.spec.listen, self.access.broker_port
 

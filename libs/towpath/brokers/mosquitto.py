@@ -10,11 +10,14 @@ from __future__ import annotations
 from towpath.brokers import mosquitto_config
 from towpath.brokers.bridged import BridgedBroker
 from towpath.mesh.binaries import mosquitto_binary
+from towpath.mesh.device_users import known_devices
 from towpath.processes import ChildSpec
 
 
 class MosquittoBroker(BridgedBroker):
     """A Mosquitto with persistent sessions, or an existing broker."""
+
+    takes_in_devices = True
 
     def process(self) -> ChildSpec:
         """Return a Mosquitto with its configuration written."""
@@ -23,13 +26,18 @@ class MosquittoBroker(BridgedBroker):
         program = "mosquitto" if access.spec.container.is_docker else mosquitto_binary()
         listen, port = access.spec.listen, access.broker_port
         gateway = [access.gateway] if access.gateway is not None else []
+        users = [self.bridge, access.client, *gateway]
+        devices = known_devices(self.devices)
+        names = (user.user for user in users)
         files = {
             "mosquitto.conf": mosquitto_config.configuration(
                 self.directory, listen=listen, port=port, tls=access.mqtt_tls
-            ),
-            "passwords": mosquitto_config.passwords([self.bridge, access.device, *gateway]),
-            "acl": mosquitto_config.access_list(
-                self.bridge.user, access.device.user, *(each.user for each in gateway)
-            ),
+            )
         }
-        return self.child("mosquitto", (program, "-c", str(self.directory / "mosquitto.conf")), files)
+        reread = {
+            "passwords": mosquitto_config.passwords(users, self.site, devices),
+            "acl": mosquitto_config.access_list(*names, site=self.site, devices=devices),
+        }
+        return self.child(
+            "mosquitto", (program, "-c", str(self.directory / "mosquitto.conf")), files, reread=reread
+        )

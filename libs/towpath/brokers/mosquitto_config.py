@@ -7,15 +7,14 @@ passed on to the bridge. The site's own server as broker loses nothing.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
 from towpath.contracts.gateway import CONTROL_PREFIX
-from towpath.mesh.credentials import Credential
+from towpath.mesh.credentials import Credential, pbkdf2
+from towpath.mesh.device_users import DeviceUser, user_of
 from towpath.mesh.tls_files import TlsFiles
 from towpath.mqtt.broker_address import WINDOW
 
@@ -23,9 +22,6 @@ SAVE_EVERY_S = 5
 """Between two writes of all sessions. They are normally small, because stored messages are forgotten."""
 
 _CONTROL = f"{CONTROL_PREFIX}/#"
-
-_ITERATIONS = 101
-"""As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""
 
 
 def configuration(directory: Path, *, listen: str, port: int, tls: TlsFiles | None = None) -> str:
@@ -51,30 +47,36 @@ def configuration(directory: Path, *, listen: str, port: int, tls: TlsFiles | No
     return "\n".join(lines) + "\n"
 
 
-def passwords(users: Sequence[Credential]) -> str:
+def passwords(users: Sequence[Credential], site: str = "", devices: Sequence[DeviceUser] = ()) -> str:
     """Return the password file: hashes, in the form of mosquitto_passwd. Equal for equal users."""
-    return "".join(f"{user.user}:{_hashed(user)}\n" for user in users)
+    hashes = {user.user: pbkdf2(user.password) for user in users}
+    hashes |= {user_of(site, device.name): device.pbkdf2 for device in devices}
+    return "".join(f"{user}:{digest}\n" for user, digest in hashes.items())
 
 
-def access_list(bridge: str, device: str, gateway: str | None = None) -> str:
+def access_list(
+    bridge: str,
+    client: str,
+    gateway: str | None = None,
+    site: str = "",
+    devices: Sequence[DeviceUser] = (),
+) -> str:
     """Return the access rules: devices write under `site/` and read results, the bridge the reverse.
 
     Gateways may do what devices may, and have the control topics, which `#` does not match.
     """
-    rules = (
+    rules = [
         f"user {bridge}",
         "topic read site/#",
         "topic write #",
-        f"user {device}",
+        f"user {client}",
         "topic write site/#",
         "topic read #",
-    )
+    ]
     if gateway is not None:
-        rules += (f"user {gateway}", "topic write site/#", "topic read #", f"topic readwrite {_CONTROL}")
+        rules += [f"user {gateway}", "topic write site/#", "topic read #", f"topic readwrite {_CONTROL}"]
+    for device in devices:
+        rules.append(f"user {user_of(site, device.name)}")
+        rules += [f"topic write {prefix}/#" for prefix in device.publish]
+        rules += [f"topic read {each}" for each in device.subscribe or ["#"]]
     return "\n".join(rules) + "\n"
-
-
-def _hashed(user: Credential) -> str:
-    salt = hashlib.blake2b(user.password.encode(), digest_size=12, person=b"mosquitto").digest()
-    digest = hashlib.pbkdf2_hmac("sha512", user.password.encode(), salt, _ITERATIONS)
-    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"

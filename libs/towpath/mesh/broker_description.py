@@ -24,6 +24,14 @@ def check_broker(broker: BrokerSpec) -> None:
                 raise _wrong_filter(
                     f"{other!r} matches the same topics", each, "filters that have none in common"
                 )
+    if broker.host is not None and not broker.shared_device:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            f"the broker at {broker.host} has users of its own, and Towpath gives it none",
+            field="broker.shared_device",
+            value=False,
+            allowed="true, or a broker without a host",
+        )
     if not broker.subscribe:
         raise _wrong_filter("nothing is subscribed to", "", "topic filters, such as site/#")
 

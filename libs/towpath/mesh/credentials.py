@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 
 from pydantic import ConfigDict, Field
@@ -23,6 +25,17 @@ class Credential(Model):
     def random(cls, user: str) -> Credential:
         """Return a fresh password for `user`. A URL or a configuration need not quote it."""
         return cls(user=user, password=secrets.token_hex(PASSWORD_BYTES))
+
+
+_ITERATIONS = 101
+"""As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""
+
+
+def pbkdf2(password: str) -> str:
+    """Return the hash of a password in the form of mosquitto_passwd. Equal for equal passwords."""
+    salt = hashlib.blake2b(password.encode(), digest_size=12, person=b"mosquitto").digest()
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
 def random_token() -> str:

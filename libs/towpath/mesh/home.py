@@ -145,6 +145,10 @@ class Home:
         """Return the directory of what a site's uplinks are to do, and have spent."""
         return self.site(site) / "uplinks"
 
+    def devices(self, site: str) -> Path:
+        """Return the file with the users of single devices of a site, passwords as hashes."""
+        return self.site(site) / "devices.json"
+
     def storage(self, site: str) -> Path:
         """Return the directory of the values that a site stores."""
         return self.site(site) / "storage"

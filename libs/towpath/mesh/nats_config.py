@@ -7,6 +7,7 @@ passwords: write them with `write_private_file`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from towpath.contracts.data_plane import DEAD_LINK_S
@@ -14,6 +15,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
 from towpath.mesh.credentials import Credential, Logins
+from towpath.mesh.device_users import DeviceUser, user_of
 from towpath.mesh.home import Home
 from towpath.mesh.names import SERVER_NOTICES, SERVER_QUESTIONS
 from towpath.mesh.service_table import Service, hub_services, site_services
@@ -114,8 +116,18 @@ def _invited(state: MeshState) -> list[Config]:
     ]
 
 
-def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool = True) -> str:
-    """Return the configuration of a site's server: broker, log and link to the hub."""
+def site_config(
+    state: MeshState,
+    site: str,
+    home: Home,
+    *,
+    admits_devices: bool = True,
+    devices: Sequence[DeviceUser] = (),
+) -> str:
+    """Return the configuration of a site's server: broker, log and link to the hub.
+
+    `devices` have users of their own.
+    """
     access = state.site(site)
     spec = access.spec
     mqtt = {
@@ -137,7 +149,8 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
             **_accounts(
                 [
                     *_service_users(access, site_services(), site),
-                    _user(access.device, permissions.device().permissions(), "MQTT"),
+                    _user(access.client, permissions.device().permissions(), "MQTT"),
+                    *(_device(site, each) for each in devices),
                     *_gateway(access),
                     *_operator(access),
                     *_bridge(access),
@@ -150,6 +163,12 @@ def site_config(state: MeshState, site: str, home: Home, *, admits_devices: bool
 def _shown(tls: TlsFiles) -> Config:
     """Return a block without authority: devices show no certificate."""
     return {"cert_file": tls.certificate_file, "key_file": tls.key_file, "timeout": HANDSHAKE_S}
+
+
+def _device(site: str, device: DeviceUser) -> Config:
+    rights = permissions.device_user(device.publish, device.subscribe)
+    login = Credential(user=user_of(site, device.name), password=device.bcrypt)
+    return _user(login, rights.permissions(), "MQTT")
 
 
 def _gateway(access: SiteAccess) -> list[Config]:

@@ -42,6 +42,7 @@ from towpath.contracts.data_plane import (
     rejected_subject,
     shadow_subject,
     sink_subject,
+    subject_of,
     uplink_notice,
     uplink_prefix,
 )
@@ -287,6 +288,25 @@ def device() -> Rights:
         subscribe=[">"],
         deny_subscribe=[*_NOT_FOR_DEVICES, CONTROL_SUBJECTS],
     )
+
+
+def device_user(prefixes: Iterable[str], filters: Iterable[str] | None) -> Rights:
+    """A device with a user of its own: publish below topics, receive what MQTT's filters match of the rest.
+
+    Without filters it may receive what all devices may.
+    """
+    shared = device()
+    return Rights(
+        publish=[subject for prefix in prefixes for subject in _matched(f"{prefix}/#")],
+        subscribe=shared.subscribe if filters is None else [s for each in filters for s in _matched(each)],
+        deny_subscribe=shared.deny_subscribe,
+    )
+
+
+def _matched(topic_filter: str) -> list[str]:
+    """Return the subjects that a filter of MQTT matches. `a/#` matches `a`, too."""
+    pattern = subject_of(topic_filter).replace("+", "*").replace("#", ">")
+    return [pattern.removesuffix(".>"), pattern] if pattern.endswith(".>") else [pattern]
 
 
 def gateway() -> Rights:

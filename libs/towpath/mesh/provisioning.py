@@ -205,8 +205,10 @@ def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
         port = broker.port or (8883 if broker.tls else 1883)
     elif access.is_bridged:
         port = _port(broker.port, port, access.spec.listen, taken)
+    commands = access.commands or (None if broker.shared_device else Credential.random(f"{name}.commands"))
     bridge = access.bridge or (Credential.random(f"{name}.bridge") if access.is_bridged else None)
-    return access.model_copy(update={"device": device, "broker_port": port, "bridge": bridge})
+    changes = {"device": device, "commands": commands, "broker_port": port, "bridge": bridge}
+    return access.model_copy(update=changes)
 
 
 def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:

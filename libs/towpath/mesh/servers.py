@@ -10,6 +10,7 @@ from pathlib import Path
 from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
+from towpath.mesh.device_users import known_devices
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import ACCOUNT, hub_config, site_config
 from towpath.mesh.redis_config import redis_config
@@ -30,11 +31,14 @@ def site_server(state: MeshState, site: str, home: Home, *, admits_devices: bool
     """Write the configuration of a site's nats-server, and return its process `<site>-nats`.
 
     Before IN exists the server must not admit devices: it would acknowledge events that no stream keeps.
+    Users of single devices are no part of its version: it takes them in while it runs, by SIGHUP.
     """
     access = state.site(site)
-    text = site_config(state, site, home, admits_devices=admits_devices)
     listen, port = access.nats_listen, access.spec.nats_port
-    return _nats(f"{site}-nats", text, home.nats(site), home, listen, port)
+    version = site_config(state, site, home, admits_devices=admits_devices)
+    devices = [] if access.is_bridged else known_devices(home.devices(site))
+    text = site_config(state, site, home, admits_devices=admits_devices, devices=devices)
+    return _nats(f"{site}-nats", text, home.nats(site), home, listen, port, version=version)
 
 
 def keeps_events(site: str, home: Home) -> bool:
@@ -112,8 +116,10 @@ async def redis_answers(state: MeshState) -> bool:
         await client.aclose()
 
 
-def _nats(name: str, text: str, directory: Path, home: Home, listen: str, port: int) -> ChildSpec:
-    path, version = _write(directory / "nats.conf", text)
+def _nats(
+    name: str, text: str, directory: Path, home: Home, listen: str, port: int, *, version: str | None = None
+) -> ChildSpec:
+    path, written = _write(directory / "nats.conf", text)
 
     async def ready() -> bool:
         return await port_open(reachable(listen), port)
@@ -124,7 +130,7 @@ def _nats(name: str, text: str, directory: Path, home: Home, listen: str, port: 
         log=home.log(name),
         ready=ready,
         stop_s=STOP_S,
-        version=version,
+        version=written if version is None else version_of(version),
     )
 
 

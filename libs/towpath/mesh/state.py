@@ -21,6 +21,9 @@ class SiteAccess(Logins):
 
     spec: SiteSpec
     device: Credential
+    """User that all devices share, unless the site's settings switch it off."""
+    commands: Credential | None = None
+    """User in the place of `device` for Towpath's own commands; null while devices share theirs."""
     leaf: Credential
     """User of the site's server at the hub."""
     redis: Credential
@@ -53,9 +56,14 @@ class SiteAccess(Logins):
         return bool(self.leaf.password)
 
     @property
+    def client(self) -> Credential:
+        """User of Towpath's own commands at the broker for devices: the devices', if they share one."""
+        return self.device if self.spec.broker.shared_device or self.commands is None else self.commands
+
+    @property
     def nats_url(self) -> str:
         """Address of the site's server, as this machine reaches it. Raises `TowpathError` (not allowed)."""
-        self._check_here()
+        self.check_here()
         return f"nats://{reachable(self.nats_listen)}:{self.spec.nats_port}"
 
     @property
@@ -67,7 +75,7 @@ class SiteAccess(Logins):
     @property
     def mqtt_host(self) -> str:
         """Host of the broker for devices, as this machine reaches it. Raises `TowpathError` (not allowed)."""
-        self._check_here()
+        self.check_here()
         return self.spec.broker.host or reachable(self.spec.listen)
 
     @property
@@ -94,7 +102,8 @@ class SiteAccess(Logins):
         """Devices use another broker than the site's own server."""
         return self.spec.broker.kind is not BrokerKind.NATS
 
-    def _check_here(self) -> None:
+    def check_here(self) -> None:
+        """Raise `TowpathError` (not allowed) if another machine runs the site."""
         if self.is_elsewhere:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from towpath.atomic_write import write_private_file
+from towpath.atomic_write import content_state, write_private_file
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import JobName, Model, now
 from towpath.contracts.role import Role
@@ -131,7 +131,7 @@ class KnownTokens:
 
     def _refresh(self) -> None:
         # In the event loop: to ask for a file's state takes microseconds, less than a thread does.
-        state = _state_of(self._path)
+        state = content_state(self._path)
         if state == self._read_at:
             return
         self._read_at = state
@@ -141,12 +141,3 @@ class KnownTokens:
             log.error("only the owner's token is valid, because %s is unreadable: %s", self._path, error)
             tokens = []
         self._by_digest = {token.digest: token for token in (*tokens, self._owner)}
-
-
-def _state_of(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with the content of a file that is only replaced. None if it cannot be seen."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -157,6 +158,14 @@ class Supervisor:
         """End a child that runs but does not work. It is then started again."""
         await self._end(self._kept[name])
 
+    async def reload(self, name: str) -> bool:
+        """Send SIGHUP to a child that is ready, so that it reads its configuration again.
+
+        Return False if it is not ready: a process that starts may not take the signal yet, and reads its
+        configuration anyway.
+        """
+        return self.is_ready(name) and await self._call(self._hang_up, name)
+
     def is_ready(self, name: str) -> bool:
         """True if the child runs and has answered its probe since it started."""
         return self._kept[name].ready.is_set()
@@ -184,6 +193,16 @@ class Supervisor:
             return ProcessStatus(name=name, pid=None, running=False, restarts=kept.restarts, error=kept.error)
         found = status(record)
         return found.model_copy(update={"restarts": kept.restarts, "error": found.error or kept.error})
+
+    def _hang_up(self, name: str) -> bool:
+        record = find(self._run, name)
+        process = record.process if record else None
+        try:
+            if process is not None:
+                process.send_signal(signal.SIGHUP)
+        except psutil.NoSuchProcess:
+            return False
+        return process is not None
 
     async def _release(self, children: list[_Child]) -> None:
         """Stop keeping the children, without ending them."""

@@ -17,12 +17,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from towpath.agent import mirror_watch, sessions
+from towpath.agent import broker_refusals, mirror_watch, sessions
 from towpath.agent.adjustments import Adjustments
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broadcasts import Broadcasts
 from towpath.agent.containment import Containment
+from towpath.agent.device_users import DeviceUsers, config_loaded_at
 from towpath.agent.devices import SiteDevices
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.engine_process import engine_child, temporary_files
@@ -41,6 +42,7 @@ from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
 from towpath.agent.uplinks import Uplinks
 from towpath.artefacts.shelf import Shelf
+from towpath.brokers.bridged import BridgedBroker
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
 from towpath.contracts.broadcast import DeliverBroadcast
@@ -80,7 +82,7 @@ from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.servers import keeps_events
-from towpath.processes import Supervisor
+from towpath.processes import ChildSpec, Supervisor
 from towpath.streams.gate import Gate, asking
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
@@ -148,6 +150,7 @@ async def run(settings: AgentSettings) -> None:
             restart = partial(supervisor.restart, server.name)
             health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
             tidying = artefacts.watch(jobs.assignments.values)
+            users = _device_users(settings, supervisor, brokers, bus)
             uplinks = await _uplinks(settings, bus, streams)
             metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
             bridge = (settings.binder.mirror(), settings.binder.publish())
@@ -160,6 +163,7 @@ async def run(settings: AgentSettings) -> None:
                 sessions.watch(streams),
                 uplinks.keep(),
                 devices.watch(),
+                *users,
                 *signs,
                 health.watch(),
                 tidying,
@@ -199,6 +203,23 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
             yield bus, redis
     finally:
         await redis.aclose()
+
+
+def _device_users(
+    settings: AgentSettings, supervisor: Supervisor, brokers: Sequence[ChildSpec], bus: Bus
+) -> tuple[Coroutine[Any, Any, None], ...]:
+    """Return the endless tasks that see to users of single devices, at a broker that the agent runs."""
+    site, home = settings.site, settings.home
+    if not settings.access.is_bridged:
+        write, loaded = partial(settings.server, True), partial(config_loaded_at, bus.connection)
+        reload = partial(supervisor.reload, brokers[0].name)
+        refused = broker_refusals.watch(bus, site, home.log(brokers[0].name))
+        return DeviceUsers(home, site, write, reload, loaded).watch(), refused
+    binder = settings.binder
+    if len(brokers) > 1 and isinstance(binder, BridgedBroker) and binder.takes_in_devices:
+        reload = partial(supervisor.reload, brokers[1].name)
+        return (DeviceUsers(home, site, binder.create, reload).watch(),)
+    return ()
 
 
 async def _uplinks(settings: AgentSettings, bus: Bus, streams: SiteStreams) -> Uplinks:

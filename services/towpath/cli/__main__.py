@@ -35,6 +35,12 @@ COMMANDS.add_as(
     "towpath.cli.tokens:app",
     "Give people and programs tokens for REST and the page: to view, to operate, or for all.",
 )
+COMMANDS.add_as(
+    MESH,
+    "device",
+    "towpath.cli.device_users:app",
+    "Give devices, or groups of devices, users of their own at a site's MQTT broker.",
+)
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(
     MESH,

@@ -11,6 +11,7 @@ import typer
 from towpath.cli.connection import load_mesh
 from towpath.cli.output import print_json, print_table
 from towpath.cli.settings import AsJson, home_of
+from towpath.mesh.credentials import Credential
 from towpath.mesh.state import MeshState
 
 COLUMNS = ("who", "where", "user", "password")
@@ -24,6 +25,8 @@ def access(
     as_json: AsJson = False,
 ) -> None:
     """Show addresses, users and passwords: NATS at the hub, REST with its token, the page, MQTT at each site.
+
+    Where devices share no user, `towpath device list` has theirs.
 
     NATS clients must set the inbox prefix to `_INBOX.<user>`: users may read replies to themselves only.
 
@@ -70,7 +73,8 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         site = mesh.sites[name]
         scheme = "mqtts" if site.mqtt_is_encrypted else "mqtt"
         address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
-        rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
+        shared = site.device if site.spec.broker.shared_device else Credential(user="", password="")
+        rows.append((f"devices and subscribers at {name}", address, shared.user, shared.password))
         if site.gateway is not None and site.spec.broker.host is None:
             rows.append((f"gateways of {name}", address, site.gateway.user, site.gateway.password))
     if mesh.authority:

@@ -37,8 +37,8 @@ async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
         access.mqtt_port,
         [topic],
         f"check-{new_identifier()}",
-        access.device.user,
-        access.device.password,
+        access.client.user,
+        access.client.password,
         tls=access.mqtt_is_encrypted,
         ca_file=access.mqtt_authority,
     )

@@ -192,6 +192,7 @@ def leave(
     systemd_unit.uninstall(state.joined)
     lifecycle.down(home)
     home.state.unlink()
+    home.devices(state.joined).unlink(missing_ok=True)
     shutil.rmtree(home.certificates, ignore_errors=True)
     if as_json:
         return print_json({"left": state.joined})

@@ -68,7 +68,7 @@ async def send_when_due(access: SiteAccess, topic: str, events: Iterable[DueEven
 
 
 def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
-    device = access.device
+    device = access.client
     tls, ca_file = access.mqtt_is_encrypted, access.mqtt_authority
     return Replay(
         access.mqtt_host,

@@ -81,8 +81,8 @@ async def _plan(home: Home, site: str, topic: str, rate: float | None, speed: fl
     return Replay(
         host=access.mqtt_host,
         port=access.mqtt_port,
-        username=access.device.user,
-        password=access.device.password,
+        username=access.client.user,
+        password=access.client.password,
         topic=topic,
         client_id=f"replay-{new_identifier()}",
         rate=rate,

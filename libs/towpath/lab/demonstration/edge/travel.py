@@ -97,7 +97,7 @@ class Travel:
 
     async def _send(self) -> ReplayReport:
         access = self.stage.mesh.site(TRAIN)
-        device = access.device
+        device = access.client
         replay = Replay(
             access.mqtt_host,
             access.mqtt_port,
