@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export lock jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -44,6 +44,9 @@ docker-up: setup ## Run the mesh of docker-compose.yml: hub, services, two airpo
 
 docker-down: setup ## Take that mesh away, with all that it stored.
 	@infra/docker/mesh.sh down
+
+two-machines: setup ## A job and its keys across machines without a shared directory, one behind a NAT; keys are stolen. Needs root.
+	@PYTHONPATH=$(CURDIR)/tests $(PYTHON) tests/end_to_end/machines/two_machines.py
 
 test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of README and pages.
 	@$(PYTHON) tests/parts.py

@@ -98,6 +98,9 @@ REST = (
     ),
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
     folder("security", 2, "what someone tries who has all keys of a site: refused, and told"),
+    folder(
+        "machines", 10, "`make two-machines`: jobs and keys across machines, one behind a NAT", ONE_WORKER
+    ),
     folder("supply", 1, "locked packages against known vulnerabilities, where a database answers; the wheel"),
     Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),
 )

@@ -14,9 +14,11 @@ import aiomqtt
 
 from running.command_line import STEP_S
 from towpath.bus import Bus
+from towpath.cli.connection import CHANGE_ATTEMPT_S
 from towpath.contracts.commands import MigrateJob, OperationState, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.state import MeshState
+from towpath.mesh.tls_files import client_context
 from towpath.streams.pages import read_after
 
 KEYS, PER_SECOND = 5, 200
@@ -64,18 +66,23 @@ def event(number: int) -> bytes:
 
 
 class Load:
-    """A device at jfk that publishes numbered events to a topic until it is told to stop."""
+    """A device at a site that publishes numbered events to a topic until it is told to stop."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, site: str = "jfk") -> None:
         self.topic = topic
+        self.site = site
         self.sent = 0
         self._stop = asyncio.Event()
 
     async def run(self, state: MeshState) -> None:
         """Publish a few hundred events per second."""
-        site = state.site("jfk")
+        site = state.site(self.site)
         async with aiomqtt.Client(
-            site.mqtt_host, site.mqtt_port, username=site.device.user, password=site.device.password
+            site.mqtt_host,
+            site.mqtt_port,
+            username=site.device.user,
+            password=site.device.password,
+            tls_context=client_context(site.mqtt_authority) if site.mqtt_is_encrypted else None,
         ) as client:
             for number in itertools.count():
                 if self._stop.is_set():
@@ -90,9 +97,9 @@ class Load:
 
 
 @asynccontextmanager
-async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Load]:
+async def flowing(state: MeshState, topic: str = "site/raw", site: str = "jfk") -> AsyncIterator[Load]:
     """Let events flow within the block. At its end the last one has been acknowledged."""
-    load = Load(topic)
+    load = Load(topic, site)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(load.run(state))
         try:
@@ -106,7 +113,8 @@ async def move(bus: Bus, name: str, to: str, strategy: StrategyName) -> None:
     """Move a job. Repeat it, as users do, if the target did not catch up on a busy machine."""
     while True:
         try:
-            await bus.request(MigrateJob(job=name, to=to, strategy=strategy), deadline_s=STEP_S)
+            command = MigrateJob(job=name, to=to, strategy=strategy)
+            await bus.request(command, deadline_s=STEP_S, attempt_s=CHANGE_ATTEMPT_S)
             return
         except TowpathError as error:
             if OperationState.ROLLED_BACK not in error.detail.message:

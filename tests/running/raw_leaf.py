@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -77,10 +78,12 @@ class RawLeaf:
 
 
 @asynccontextmanager
-async def raw_leaf(state: MeshState, site: str) -> AsyncIterator[RawLeaf]:
-    """Connect as the server of a site would."""
+async def raw_leaf(
+    state: MeshState, site: str, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[RawLeaf]:
+    """Connect as the server of a site would. Where the hub encrypts, it asks for a certificate in `tls`."""
     login = state.site(site).leaf
-    reader, writer = await asyncio.open_connection("127.0.0.1", state.leaf_port)
+    reader, writer = await asyncio.open_connection(host, state.leaf_port, ssl=tls)
     await reader.readline()  # INFO
     greeting = {"user": login.user, "pass": login.password, "name": f"not-{site}", "headers": True}
     writer.write(f"CONNECT {json.dumps(greeting)}\r\n".encode())

@@ -10,9 +10,21 @@ import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Bundle, JoinSite
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
+from towpath.mesh.credentials import bridge_session
+from towpath.mesh.current_keys import without_keys
 from towpath.mesh.home import Home
-from towpath.mesh.joining import admitted, invited, join_command, joining_mesh, without_site
+from towpath.mesh.joining import (
+    admitted,
+    invited,
+    join_command,
+    joining_mesh,
+    renewing,
+    rotated,
+    with_keys_for,
+    with_renewed,
+    without_site,
+)
 from towpath.mesh.nats_config import hub_config, site_config
 from towpath.mesh.provisioning import new_mesh, provision
 from towpath.mesh.redis_config import redis_config
@@ -178,3 +190,94 @@ def test_mesh_when_it_comes_up_again_then_a_site_elsewhere_stays(
 
     assert again.site("barge") == hub.site("barge").model_copy(update={"invitation": None})
     assert again.sites_here == ["jfk"]
+
+
+def renew(hub: MeshState) -> tuple[MeshState, Bundle]:
+    return renewing(hub, "barge", None, HOUR_S, AT)
+
+
+def test_keys_when_a_new_bundle_is_out_then_the_old_ones_work_until_the_hub_has_others(
+    mesh: MeshState, home: Home
+) -> None:
+    hub, own = join(mesh)
+
+    asking, bundle = renew(hub)
+    waiting = with_keys_for(own, bundle)
+
+    assert asking.site("barge").leaf == waiting.site("barge").leaf == own.site("barge").leaf
+    assert "barge.leaf" in users(hub_config(asking, home))
+    assert bundle.mesh.addresses.hub == HUB, "the address is that of its last bundle"
+
+
+def test_keys_when_the_bundle_is_redeemed_then_are_others_and_the_old_ones_are_at_neither_end(
+    mesh: MeshState, home: Home
+) -> None:
+    hub, own = join(mesh)
+    asking, bundle = renew(hub)
+    waiting = with_keys_for(own, bundle)
+    assert waiting.renewed is not None
+
+    there = admitted(asking, join_command(waiting.renewed), AT)
+    here = with_renewed(waiting, waiting.renewed)
+
+    access = here.site("barge")
+    assert (there.site("barge").leaf, there.site("barge").redis) == (access.leaf, access.redis)
+    old = own.site("barge")
+    gone = [old.leaf, old.redis, old.operator, *old.logins.values()]
+    kept = there.to_text() + here.to_text() + hub_config(there, home) + site_config(here, "barge", home)
+    assert not [login.user for login in gone if login and login.password in kept]
+    assert (access.device, access.gateway) == (old.device, old.gateway), "devices would have to be told"
+    assert without_keys(access) == without_keys(old), "or the agent would restart"
+
+
+def test_keys_when_a_step_is_repeated_then_are_those_that_were_begun_with(mesh: MeshState) -> None:
+    hub, own = join(mesh)
+    asking, bundle = renew(hub)
+    waiting = with_keys_for(own, bundle)
+    assert waiting.renewed is not None
+    command = join_command(waiting.renewed)
+    there = admitted(asking, command, AT)
+
+    assert with_keys_for(waiting, bundle) is waiting
+    assert admitted(there, command, AT + timedelta(days=1)) is there
+    done = with_renewed(waiting, waiting.renewed)
+    assert with_keys_for(done, bundle) is done
+    with pytest.raises(TowpathError, match="was used already"):
+        admitted(there, command.model_copy(update={"leaf": "0" * 48}), AT)
+
+
+def test_keys_when_their_thief_has_no_bundle_then_cannot_replace_them(mesh: MeshState) -> None:
+    hub, own = join(mesh)
+    command = join_command(own.site("barge"))
+
+    with pytest.raises(TowpathError, match="was used already"):
+        admitted(hub, command.model_copy(update={"leaf": "0" * 48}), AT)
+
+
+def test_keys_when_devices_are_told_then_are_all_others(mesh: MeshState) -> None:
+    before = mesh.site("jfk")
+
+    after = rotated(mesh, "jfk", with_devices=True).site("jfk")
+
+    assert after.device != before.device
+    assert after.gateway != before.gateway
+    assert {login.user for login in after.logins.values()} == {login.user for login in before.logins.values()}
+
+
+def test_bundle_for_other_keys_when_the_site_has_none_yet_then_is_refused(mesh: MeshState) -> None:
+    asking, _ = invite(mesh)
+
+    with pytest.raises(TowpathError, match="has no keys yet"):
+        renewing(asking, "barge", None, HOUR_S, AT)
+
+
+def test_bridge_when_its_password_is_replaced_then_its_broker_still_knows_the_session() -> None:
+    mesh = new_mesh(MeshSpec(sites=[SiteSpec(name="jfk", broker=BrokerSpec(kind=BrokerKind.MOSQUITTO))]))
+    before = mesh.site("jfk").bridge
+    assert before is not None
+
+    once = rotated(mesh, "jfk", with_devices=False)
+    twice = rotated(once, "jfk", with_devices=False)
+
+    assert once.site("jfk").bridge != before
+    assert {mesh.site("jfk").bridge_session for mesh in (once, twice)} == {bridge_session(before)}

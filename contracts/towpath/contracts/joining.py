@@ -26,8 +26,8 @@ class Invitation(Model):
 
 
 class Bundle(Model):
-    """Everything that a machine needs to join a mesh as one site. It has no keys of the site: those are made
-    on the machine that joins, and of no other site either."""
+    """Everything that a machine needs to join a mesh as one site, or to replace the keys of its site. It has
+    no keys of the site, because those are made on that machine, and none of other sites."""
 
     version: Literal[1] = 1
     mesh: MeshSpec
@@ -35,6 +35,8 @@ class Bundle(Model):
     leaf_port: int
     """Port at which the hub takes the site's server."""
     invitation: Invitation
+    with_devices: bool = False
+    """When a site that has joined redeems it, the keys of devices and gateways are replaced, too."""
     authority: str | None = None
     """Certificate of the mesh's authority, PEM; null: the mesh encrypts nothing."""
 

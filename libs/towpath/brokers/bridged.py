@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +11,7 @@ from towpath.brokers.outlet import Outlet
 from towpath.brokers.session_file import SessionFile
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.broker_description import broker_password, check_broker
+from towpath.mesh.credentials import bridge_session
 from towpath.mesh.home import Home
 from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
@@ -47,8 +47,7 @@ class BridgedBroker(ABC):
         """File with the users of single devices."""
         self._home = home
         # The id never changes and no other mesh has it, because the broker recognises the session by it.
-        mesh = hashlib.blake2b(access.bridge.password.encode(), digest_size=4).hexdigest()
-        client_id = f"towpath-{access.spec.name}-{mesh}"
+        client_id = f"towpath-{access.spec.name}-{access.bridge_session or bridge_session(access.bridge)}"
         filters = access.spec.broker.subscribe
         file = SessionFile(self.directory / "bridge.json")
         self._intake = Intake(access, self._address, client_id, filters, file)

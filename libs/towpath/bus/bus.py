@@ -18,7 +18,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import ValidationError
 
 from towpath.bus.authenticity import ForeignSubject, Refusals, authentic
-from towpath.bus.connecting import Login, connect_persistently
+from towpath.bus.connecting import Login, Password, connect_persistently
 from towpath.bus.deadlines import counting, waiting
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import begins_trace, deciding, is_looking, refused, requesting, serving, trace_headers
@@ -80,7 +80,7 @@ class Bus:
         cls,
         url: str,
         user: str,
-        password: str,
+        password: Password,
         *,
         name: str,
         within_s: float | None = None,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.nuid import NUID
+from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
 from towpath.bus.quick_client import QuickClient
 from towpath.contracts.data_plane import inbox_prefix
@@ -31,6 +31,9 @@ CONNECT_S = 3.0
 PENDING_BYTES = 64 * 1024**2
 """Bytes that may wait to be sent."""
 
+Password = str | Callable[[], str]
+"""A password, or what returns the present one each time that a connection logs in."""
+
 
 @dataclass(frozen=True)
 class Login:
@@ -38,7 +41,7 @@ class Login:
 
     url: str
     user: str
-    password: str = field(repr=False)
+    password: Password = field(repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     """With what the server is checked; None: the connection is plain."""
 
@@ -48,17 +51,21 @@ async def connect_persistently(login: Login, name: str) -> Client:
     that restarts refuses for a moment."""
     while True:
         try:
-            return unguessable(
-                await nats.connect(
-                    **_options(login, name, PENDING_BYTES),
-                    allow_reconnect=True,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.2,
-                    error_cb=_log_connection_error,
-                )
-            )
+            client = unguessable(_PersistentClient())
+            await client.connect(**_options(login, name, PENDING_BYTES), **_RETURNING)
+            return client
         except (OSError, nats.errors.Error, TimeoutError):
             await asyncio.sleep(RETRY_PAUSE_S)
+
+
+class _PersistentClient(Client):
+    """A client that logs in again when the server ends its login. nats-py's own closes for good."""
+
+    async def _process_err(self, err_msg: str) -> None:
+        if AUTHORIZATION_VIOLATION in err_msg.lower() and self.is_connected:
+            await self._process_op_err(nats.errors.AuthorizationError())
+        else:
+            await super()._process_err(err_msg)
 
 
 async def connect_once(
@@ -181,3 +188,11 @@ async def flushed(connection: Client) -> None:
 
 async def _log_connection_error(error: Exception) -> None:
     log.warning("nats: %s: %s", type(error).__name__, error)
+
+
+_RETURNING: dict[str, Any] = {
+    "allow_reconnect": True,
+    "max_reconnect_attempts": -1,
+    "reconnect_time_wait": 0.2,
+    "error_cb": _log_connection_error,
+}

@@ -110,6 +110,10 @@ class GatewayClient:
         if self._refusal is not None:
             raise self._refusal
 
+    def log_in_at(self, address: BrokerAddress) -> None:
+        """Make the next connection, and all after it, with this address and login."""
+        self._address = address
+
     async def request(
         self,
         device: str,

@@ -10,8 +10,9 @@
 
 `up` makes what is missing, and renews a certificate when less than a third of its time is left, or when names
 were added. A renewed certificate has a file of its own name, so servers notice it by their configuration. A
-site on another machine has no way to ask again, so its certificate lasts as long as the authority. It opens
-nothing without the site's passwords, and `towpath site remove` takes these away.
+site on another machine cannot ask by itself, so its certificate lasts as long as the authority;
+`towpath site rotate-keys` renews it. A certificate opens nothing without the site's passwords: those are
+replaced or removed, no certificate is called back.
 
 The authority signs nothing of a request but its key. So a site that joins cannot get a certificate with the
 names of the hub.

@@ -38,6 +38,11 @@ def pbkdf2(password: str) -> str:
     return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
+def bridge_session(login: Credential) -> str:
+    """Return the name of a bridge's session at its broker, which must be that of no other mesh."""
+    return hashlib.blake2b(login.password.encode(), digest_size=4).hexdigest()
+
+
 def random_token() -> str:
     """Return a fresh bearer token."""
     return secrets.token_urlsafe(PASSWORD_BYTES)

@@ -41,7 +41,13 @@ class SiteAccess(Logins):
     is_elsewhere: bool = False
     """It runs on another machine, which has all its keys but those of `leaf` and `redis`."""
     invitation: Invitation | None = None
-    """With which that machine may join."""
+    """With which that machine may join. On that machine: the one for which its keys were made."""
+    is_renewing: bool = False
+    """It has joined, and its invitation takes other keys."""
+    hub_host: str = ""
+    """Address of the hub's machine in its last bundle."""
+    bridge_session: str | None = None
+    """Name of the bridge's session at its broker. Null: a digest of its password, never replaced so far."""
     bridge: Credential | None = None
     """Credential of the agent's bridge at the site's server, and at a broker that the agent runs; null until
     devices use another broker than the site's own server."""
@@ -121,6 +127,8 @@ class MeshState(Logins):
     """Port at which the hub takes the sites' servers."""
     joined: SiteName | None = None
     """The site that this machine runs, of a mesh whose hub is elsewhere. Null: the hub is here."""
+    renewed: SiteAccess | None = None
+    """That site with new keys, until the hub has taken them."""
     operator: Credential
     """User of people and the command line at the hub."""
     supervisor: Credential | None = None

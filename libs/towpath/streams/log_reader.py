@@ -8,6 +8,7 @@ Rust side parses messages several times faster than Python can.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -41,6 +42,9 @@ moment: one question to the broker serves all."""
 
 ANSWER_S = 5.0
 """Deadline of one request. A thread that asks gives up a little later than the request does."""
+
+CLOSE_S = 2.0
+"""Time for a connection to end whose password is no longer valid."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class LogReader:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _connection: Nats | None = None
+    _login: tuple[str, str] | None = None
+    """User and password of the connection."""
     _views: dict[str, _Asked] = field(default_factory=dict)
     _consumers: dict[str, tuple[PullConsumer, int]] = field(default_factory=dict)
     """Stream → its consumer and the serial number the consumer delivers next."""
@@ -162,8 +168,10 @@ class LogReader:
 
     async def _connected(self) -> Nats:
         async with self._connecting:
-            if self._connection is None:
-                user, password = self.access.credentials()
+            login = user, password = self.access.credentials()
+            if self._connection is None or self._login != login:
+                # It would not come back: it knows no other password than the one that it was made with.
+                await self._closed()
                 connection = Nats(
                     [self.access.url],
                     user_and_pass=(user, password),
@@ -171,8 +179,15 @@ class LogReader:
                     connection_timeout=3,
                 )
                 await connection.startup()
-                self._connection = connection
+                self._connection, self._login = connection, login
             return self._connection
+
+    async def _closed(self) -> None:
+        former, self._connection = self._connection, None
+        self._consumers.clear()
+        if former is not None:
+            with contextlib.suppress(Exception):  # It may be closed already.
+                await asyncio.wait_for(former.shutdown(), CLOSE_S)
 
     def _patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `attempt` until it succeeds or `PATIENCE_S` is over. `LookupError` is final."""

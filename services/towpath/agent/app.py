@@ -31,6 +31,7 @@ from towpath.agent.engines import Engines
 from towpath.agent.handlers import AgentHandlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
+from towpath.agent.keys import Keys
 from towpath.agent.metering import Metering, Probes, sources
 from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
@@ -156,6 +157,9 @@ async def run(settings: AgentSettings) -> None:
             bridge = (settings.binder.mirror(), settings.binder.publish())
             signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
             mirroring = mirror_watch.watch(jobs)
+            keys = Keys(
+                settings, redis, [reception.take_keys, devices.take_keys, settings.tell_engines], restart
+            )
             watched = (
                 jobs.keep(),
                 mirroring,
@@ -166,6 +170,7 @@ async def run(settings: AgentSettings) -> None:
                 *users,
                 *signs,
                 health.watch(),
+                keys.watch(),
                 tidying,
                 *metering,
                 *bridge,
@@ -198,7 +203,7 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
     name = f"agent-{settings.site}"
     try:
         async with await Bus.connect(
-            settings.access.nats_url, credential.user, credential.password, name=name
+            settings.access.nats_url, credential.user, settings.password, name=name
         ) as bus:
             yield bus, redis
     finally:
@@ -225,7 +230,7 @@ def _device_users(
 async def _uplinks(settings: AgentSettings, bus: Bus, streams: SiteStreams) -> Uplinks:
     """Take commands about uplinks."""
     credential = settings.access.login("agent")
-    login = Login(settings.access.nats_url, credential.user, credential.password)
+    login = Login(settings.access.nats_url, credential.user, settings.password)
     uplinks = Uplinks(streams, settings.home.uplinks(settings.site), login)
     await bus.serve(SetUplinks, uplinks.set_uplinks, site=settings.site)
     await bus.serve(ReportUplinks, uplinks.report, site=settings.site)

@@ -35,6 +35,12 @@ class SiteDevices:
         self._asking: dict[tuple[str, str], asyncio.Task[Answer]] = {}
         """Device and request → its task: who asks again after a restart joins it."""
 
+    def take_keys(self, access: SiteAccess) -> None:
+        """Log in with these keys from now on."""
+        self._access = access
+        if self._client.done():
+            self._client.result().log_in_at(gateway_broker(access))
+
     async def serve(self, bus: Bus) -> None:
         """Answer commands about devices."""
         await bus.serve(AskDevice, self.ask, site=self._access.spec.name)

@@ -12,6 +12,7 @@ from towpath.checkpoints.receiving import receive
 from towpath.checkpoints.transfer_keys import transfer_name
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
+from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ class Reception:
         self._store = store
         self._secret = secret
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def take_keys(self, access: SiteAccess) -> None:
+        """Name further transfers by the site's new secret."""
+        self._secret = access.redis.password
 
     def open(self, assignment: Assignment) -> None:
         """Receive all state sent for the job, from now on."""

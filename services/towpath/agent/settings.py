@@ -13,7 +13,8 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.site import Durability
 from towpath.engines.binder import EngineBinder
 from towpath.engines.binders import engine_binder
-from towpath.engines.setup import EngineSetup
+from towpath.engines.setup import EngineSetup, renew_password
+from towpath.mesh.current_keys import current_password
 from towpath.mesh.home import Home
 from towpath.mesh.servers import site_server
 from towpath.mesh.service_child import service_child
@@ -39,6 +40,8 @@ class AgentSettings:
     """Starts the engine, and reads its checkpoints."""
     engine_environment: Callable[[str], dict[str, str]]
     """Environment of an engine's process of this name, beside the usual."""
+    password: Callable[[], str]
+    """Returns the agent's present password at the site's server."""
     services: Sequence[ChildSpec]
     """Processes that run all the time beside the engine."""
 
@@ -55,12 +58,18 @@ class AgentSettings:
             access=state.site(site),
             redis_host=redis_host,
             redis_port=redis_port,
-            server=lambda admits_devices: site_server(state, site, home, admits_devices=admits_devices),
+            # Its keys, and users of devices, may be replaced while the agent runs.
+            server=lambda admits: site_server(MeshState.load(home), site, home, admits_devices=admits),
             binder=binder_of(state.site(site), home),
             engine=engine_binder(state.site(site).spec.engine),
             engine_environment=partial(state.process_environment, home, site),
+            password=current_password(home, state.site(site), "agent"),
             services=_services(state, site, home),
         )
+
+    def tell_engines(self, access: SiteAccess) -> None:
+        """Tell all engines of the site their key, after the site's keys were replaced."""
+        renew_password(self.home.engine(self.site), access.login("engine").password)
 
     def engine_setup(self, job: JobSpec | None, temporary: Path | None) -> EngineSetup:
         """Return what the site's shared engine is told, or the engine of one job. See `EngineSetup`."""
@@ -69,7 +78,7 @@ class AgentSettings:
             site=self.site,
             nats_url=self.access.nats_url,
             user=login.user,
-            password=login.password,
+            password=current_password(self.home, self.access, "engine")(),
             spec=spec.engine,
             observation=spec.observation,
             durable=spec.durability is Durability.POWER_SAFE,

@@ -1,10 +1,11 @@
-"""Sites on other machines: invite one, join with its bundle, leave."""
+"""Sites on other machines: invite one, join with its bundle, leave. Replace the keys of any site."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -23,14 +24,24 @@ from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import LONGEST_EXPIRY_S, Bundle
 from towpath.contracts.message import now
-from towpath.contracts.site import SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.joining import invited, join_command, joining_mesh, without_site
+from towpath.mesh.joining import (
+    invited,
+    join_command,
+    joining_mesh,
+    renewing,
+    rotated,
+    with_keys_for,
+    with_renewed,
+    without_site,
+)
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.provisioning import exclusively
 from towpath.mesh.settings import parse_spec
-from towpath.mesh.state import MeshState
+from towpath.mesh.state import MeshState, SiteAccess
 from towpath.mesh.tls_files import client_context
+from towpath.processes import find
 
 JOIN_S = 60.0
 """Deadline to be admitted and up: an agent takes a few seconds to start."""
@@ -41,7 +52,14 @@ LOOK_EVERY_S = 0.5
 
 app = typer.Typer(help="Let other machines run sites of this mesh.")
 
+KEYS_S = 30.0
+"""Deadline for a site to use its new keys: its server reads them within a second, Redis restarts."""
+
 SiteName = Annotated[str, typer.Argument(metavar="SITE", help="Name of the site.")]
+Into = Annotated[
+    Path | None, typer.Option("--into", metavar="FILE", help="The bundle.", show_default="SITE.bundle")
+]
+Expires = Annotated[str, typer.Option(metavar="TIME", help="The bundle is of no use after it.")]
 
 
 @app.command()
@@ -52,10 +70,8 @@ def add(
         str,
         typer.Option("--hub", metavar="HOST", help="Address of this machine, as the other one reaches it."),
     ],
-    into: Annotated[
-        Path | None, typer.Option("--into", metavar="FILE", help="The bundle.", show_default="SITE.bundle")
-    ] = None,
-    expires: Annotated[str, typer.Option(metavar="TIME", help="The bundle is of no use after it.")] = "1d",
+    into: Into = None,
+    expires: Expires = "1d",
     as_json: AsJson = False,
 ) -> None:
     """Write the bundle with which another machine joins the mesh as one site.
@@ -66,22 +82,88 @@ def add(
     Example: `towpath site add barge --hub 192.0.2.10`
     """
     home = home_of(context)
+    expires_s = _expiry(expires)
+    spec = parse_spec({"sites": [{"name": site}]}).sites[0]
+    _check_processes(home)
+    bundle = _invite(home, lambda state: invited(state, spec, host, expires_s, now()))
+    _hand_out(home, bundle, into, as_json=as_json)
+
+
+@app.command("rotate-keys")
+def rotate_keys(
+    context: typer.Context,
+    site: SiteName,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="Also those of devices and gateways, which must be told.")
+    ] = False,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--hub",
+            metavar="HOST",
+            help="For a site on another machine: address of this one, as that one reaches it.",
+            show_default="as before",
+        ),
+    ] = None,
+    into: Into = None,
+    expires: Expires = "1d",
+    as_json: AsJson = False,
+) -> None:
+    """Replace the keys of a site. Its jobs go on, and the old keys open nothing any more.
+
+    A site on another machine makes its keys there: this writes a bundle, and `towpath join` with it, on that
+    machine, replaces them.
+
+    Example: `towpath site rotate-keys barge`
+    """
+    home = home_of(context)
+    _check_processes(home)
+    state = MeshState.load(home)
+    if state.joined is not None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the hub of this site is on another machine",
+            field="home",
+            value=str(home.root),
+            allowed="the hub's machine; it writes a bundle for `towpath join` here",
+        )
+    if state.site(site).is_elsewhere:
+        expires_s = _expiry(expires)
+        bundle = _invite(home, lambda state: renewing(state, site, host, expires_s, now()))
+        bundle = bundle.model_copy(update={"with_devices": devices})
+        return _hand_out(home, bundle, into, as_json=as_json)
+    _rotate_here(home, site, with_devices=devices)
+    if as_json:
+        return print_json({"rotated": site})
+    print(f"{site} has new keys" + ("; `towpath access` shows those of devices" if devices else ""))
+
+
+def _rotate_here(home: Home, site: str, *, with_devices: bool) -> None:
+    """Replace the keys of a site on this machine, and return when it uses them."""
+    with exclusively(home):
+        state = rotated(MeshState.load(home), site, with_devices=with_devices)
+        if state.tls is not None:
+            # Here: the library takes a while to load.
+            from towpath.mesh.certificates import with_certificates
+
+            state = with_certificates(state, home)
+        state.save(home)
+    lifecycle.reload(home)
+    if find(home.run, SUPERVISOR) is not None:
+        with working("replacing the keys …"):
+            asyncio.run(_until_up(home, site, KEYS_S, field="site"))
+
+
+def _expiry(expires: str) -> float:
     expires_s = seconds_of(expires, "expires")
     if not 0 < expires_s <= LONGEST_EXPIRY_S:
         raise TowpathError(
             ErrorCode.INVALID, "not a time for a bundle", field="expires", value=expires, allowed="up to 30d"
         )
-    bundle = _invite(home, parse_spec({"sites": [{"name": site}]}).sites[0], host, expires_s)
-    path = (into or Path(f"{site}.bundle")).absolute()
-    write_private_file(path, bundle.model_dump_json(indent=2) + "\n")
-    lifecycle.reload(home)
-    if as_json:
-        return print_json({"bundle": str(path), "expires": bundle.invitation.expires})
-    say(f"it expires at {bundle.invitation.expires:%Y-%m-%d %H:%M} UTC; on the other machine:")
-    print(f"towpath join {path.name}")
+    return expires_s
 
 
-def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
+def _check_processes(home: Home) -> None:
     asyncio.run(load_mesh(home))  # Raises if there is none.
     if home.secrets.is_dir():
         raise TowpathError(
@@ -91,8 +173,11 @@ def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
             value=str(home.root),
             allowed="a mesh of processes",
         )
+
+
+def _invite(home: Home, inviting: Callable[[MeshState], tuple[MeshState, Bundle]]) -> Bundle:
     with exclusively(home):
-        state, bundle = invited(MeshState.load(home), spec, host, expires_s, now())
+        state, bundle = inviting(MeshState.load(home))
         if state.tls is not None:
             # Here: the library takes a while to load.
             from towpath.mesh.certificates import authority_of, with_certificates
@@ -101,6 +186,16 @@ def _invite(home: Home, spec: SiteSpec, host: str, expires_s: float) -> Bundle:
             bundle = bundle.model_copy(update={"authority": authority_of(home)})
         state.save(home)
     return bundle
+
+
+def _hand_out(home: Home, bundle: Bundle, into: Path | None, *, as_json: bool) -> None:
+    path = (into or Path(f"{bundle.site}.bundle")).absolute()
+    write_private_file(path, bundle.model_dump_json(indent=2) + "\n")
+    lifecycle.reload(home)
+    if as_json:
+        return print_json({"bundle": str(path), "expires": bundle.invitation.expires})
+    say(f"it expires at {bundle.invitation.expires:%Y-%m-%d %H:%M} UTC; on the other machine:")
+    print(f"towpath join {path.name}")
 
 
 @app.command()
@@ -141,7 +236,8 @@ def join(
 ) -> None:
     """Join a mesh: run one site of it on this machine. Only connections to the hub are made.
 
-    The site's keys are made here. It needs the hub's ports for clients, sites and Redis.
+    The site's keys are made here. It needs the hub's ports for clients, sites and Redis. With a bundle of
+    `towpath site rotate-keys`, the site gets other keys, and its jobs go on.
 
     Example: `towpath join barge.bundle --install-service`
     """
@@ -149,6 +245,7 @@ def join(
     bundle = _read(file)
     with working("joining …"):
         asyncio.run(_ask_in(home, _own_state(home, bundle), bundle, within_s))
+    lifecycle.reload(home)
     if install_service:
         lifecycle.down(home)  # From here on it is systemd's.
         say(f"installed {systemd_unit.install(home, bundle.site)}")
@@ -209,27 +306,30 @@ def _read(file: Path) -> Bundle:
 
 
 def _own_state(home: Home, bundle: Bundle) -> MeshState:
-    """Return the saved site of this machine, with the keys that it had in an earlier attempt."""
+    """Return the saved site of this machine, with the keys that were made for this bundle: now, or in an
+    earlier attempt."""
     home.create()
     with exclusively(home):
         if not home.state.exists():
             joining_mesh(bundle).save(home)
             home.create_site(bundle.site)
         state = MeshState.load(home)
-    if state.joined != bundle.site:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "another mesh is in this directory",
-            field="home",
-            value=str(home.root),
-            allowed="an empty one: set TOWPATH_HOME",
-        )
+        if state.joined != bundle.site:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "another mesh is in this directory",
+                field="home",
+                value=str(home.root),
+                allowed="an empty one: set TOWPATH_HOME",
+            )
+        state = with_keys_for(state, bundle)
+        state.save(home)
     return state
 
 
 async def _ask_in(home: Home, state: MeshState, bundle: Bundle, within_s: float) -> None:
     """Tell the hub the site's keys, and keep its certificate. Raises `TowpathError`."""
-    guest, site = bundle.invitation, state.site(bundle.site)
+    guest, site = bundle.invitation, _keys_for(state, bundle)
     request, tls = _request(home, bundle)
     try:
         bus = await Bus.connect(
@@ -247,8 +347,17 @@ async def _ask_in(home: Home, state: MeshState, bundle: Bundle, within_s: float)
     if joined.certificate is not None:
         from towpath.mesh.certificates import received
 
-        with_tls = {bundle.site: received(site, home, joined.certificate)}
-        state.model_copy(update={"sites": with_tls}).save(home)
+        site = received(site, home, joined.certificate)
+    with exclusively(home):
+        with_renewed(MeshState.load(home), site).save(home)
+
+
+def _keys_for(state: MeshState, bundle: Bundle) -> SiteAccess:
+    """Return the site with the keys that were made for this bundle."""
+    renewed = state.renewed
+    if renewed is not None and renewed.invitation == bundle.invitation:
+        return renewed
+    return state.site(bundle.site)
 
 
 def _request(home: Home, bundle: Bundle) -> tuple[str | None, ssl.SSLContext | None]:
@@ -262,7 +371,7 @@ def _request(home: Home, bundle: Bundle) -> tuple[str | None, ssl.SSLContext | N
     return request, client_context(str(authority_file(home)))
 
 
-async def _until_up(home: Home, site: str, within_s: float) -> None:
+async def _until_up(home: Home, site: str, within_s: float, field: str = "--within") -> None:
     try:
         async with asyncio.timeout(within_s):
             while True:
@@ -274,7 +383,7 @@ async def _until_up(home: Home, site: str, within_s: float) -> None:
                     return
     except TimeoutError:
         raise TowpathError(
-            ErrorCode.DEADLINE, f"{site} is not up after {within_s:g} s, see {home.logs}", field="--within"
+            ErrorCode.DEADLINE, f"{site} is not up after {within_s:g} s, see {home.logs}", field=field
         ) from None
 
 

@@ -56,7 +56,8 @@ async def run(settings: EngineSettings) -> None:
     connection.start()
     queries = Queries(session, settings, connection)
     name = f"engine-{settings.site}" if settings.job is None else f"engine-{settings.site}-{settings.job}"
-    async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
+    login = settings.login
+    async with await Bus.connect(login.url, login.user, login.password, name=name) as bus:
         bus.ship(start_tracing("engine", settings.site))
         await serve(bus, settings.site, queries, settings.job or SHARED_ENGINE)
         log.info("engine of %s is ready", settings.site)

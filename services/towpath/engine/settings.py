@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from towpath.bus.connecting import Login
+from towpath.atomic_write import write_private_file
+from towpath.bus.connecting import Login, Password
 from towpath.contracts.site import EngineSpec, Observation
-from towpath.engines.setup import EngineSetup
+from towpath.engines.setup import EngineSetup, current_password
 from towpath.engines.spark.binder import heap_mb
 from towpath.streams.log_reader import Access
 
@@ -22,7 +23,7 @@ class EngineSettings:
     spec: EngineSpec
     nats_url: str
     user: str
-    password: str
+    password: Password
     directory: Path
     """The engine's own directory: scratch space, log configuration, the workers' credentials."""
     temporary: Path | None = None
@@ -43,7 +44,7 @@ class EngineSettings:
             spec=setup.spec if heap is None else setup.spec.model_copy(update={"memory": f"{heap}m"}),
             nats_url=setup.nats_url,
             user=setup.user,
-            password=setup.password,
+            password=current_password(file),
             directory=file.parent,
             temporary=setup.temporary,
             observation=setup.observation,
@@ -59,13 +60,21 @@ class EngineSettings:
     @property
     def login(self) -> Login:
         """Address and credentials of the broker for the engine itself."""
-        return Login(self.nats_url, self.user, self.password)
+        return Login(self.nats_url, self.user, self._present_password)
 
     def access(self) -> Access:
         """Return the broker's access for Spark's Python processes. Writes their credentials file."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / "credentials.json"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"user": self.user, "password": self.password}, file)
-        return Access(self.nats_url, str(path))
+        self._present_password()
+        return Access(self.nats_url, str(self._credentials_file))
+
+    def _present_password(self) -> str:
+        """Return the password, and tell it to Spark's Python processes: a server that has new keys ends the
+        connections of all of them."""
+        password = self.password if isinstance(self.password, str) else self.password()
+        write_private_file(self._credentials_file, json.dumps({"user": self.user, "password": password}))
+        return password
+
+    @property
+    def _credentials_file(self) -> Path:
+        return self.directory / "credentials.json"

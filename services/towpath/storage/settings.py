@@ -7,6 +7,7 @@ from pathlib import Path
 
 from towpath.bus.connecting import Login
 from towpath.contracts.storage import StorageSpec
+from towpath.mesh.current_keys import current_password
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 
@@ -36,7 +37,7 @@ class StorageSettings:
         login = access.login("storage")
         return cls(
             site=site,
-            login=Login(access.nats_url, login.user, login.password),
+            login=Login(access.nats_url, login.user, current_password(home, access, "storage")),
             directory=home.storage(site),
             spec=state.spec.storage,
         )

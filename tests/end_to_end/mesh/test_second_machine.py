@@ -1,19 +1,26 @@
-"""A machine with nothing but its bundle joins a mesh, takes a job over, gives it back, and leaves."""
+"""A machine with nothing but its bundle joins a mesh, takes a job over, gets other keys, and leaves."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import nats.errors
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S, CommandLine
 from running.flow import PER_SECOND, flowing, job, move, numbers
+from running.raw_leaf import raw_leaf
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
+from towpath.bus.connecting import Login, connect_once
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import DeployJob, RemoveJob, StrategyName
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.processes import find
 from towpath.streams.pages import last_serial
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
@@ -21,8 +28,51 @@ pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 OUTPUT = "OUT_afloat"
 
 
-async def through(bus: Bus, sent: int) -> bool:
-    return await last_serial(bus.connection, "jfk", OUTPUT) >= sent
+async def through(bus: Bus, sent: int, output: str = OUTPUT) -> bool:
+    try:
+        return await last_serial(bus.connection, "jfk", output) >= sent
+    except (TowpathError, nats.errors.Error, TimeoutError):
+        return False  # The hub restarts with other keys.
+
+
+async def replace_keys(mesh: WholeMesh, machine: CommandLine, bundle: Path) -> None:
+    """Replace the keys of a machine's site while its job runs. The old ones are refused then, by the hub."""
+    home = Home(machine.home)
+    old, engine = MeshState.load(home), find(home.run, "barge-engine")
+
+    async def is_refused() -> bool:
+        async with raw_leaf(old, "barge") as leaf:
+            return leaf.refusal == "'Authorization Violation'"
+
+    mesh.succeed("site", "rotate-keys", "barge", "--into", str(bundle))
+    machine.succeed("join", str(bundle))
+
+    await eventually(is_refused)
+    assert engine is not None
+    assert find(home.run, "barge-engine") == engine, "its jobs were stopped"
+
+
+async def test_keys_when_they_are_replaced_while_a_job_runs_then_it_goes_on(shared_mesh: WholeMesh) -> None:
+    async with open_bus(shared_mesh.at) as bus:
+        spec = JobSpec.model_validate(job("steady", "site/steady", "steady", None))
+        await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
+        async with flowing(shared_mesh.state, "site/steady") as load:
+            await eventually(lambda: through(bus, PER_SECOND, "OUT_steady"))
+            old, before = shared_mesh.state, shared_mesh.pids()
+            shared_mesh.succeed("site", "rotate-keys", "jfk")
+            moment = load.sent + 2 * PER_SECOND
+            await eventually(lambda: through(bus, moment, "OUT_steady"))
+            after = shared_mesh.pids()
+        await eventually(lambda: through(bus, load.sent, "OUT_steady"))
+        passed_on = await numbers(bus, "OUT_steady")
+        await bus.request(RemoveJob(job="steady", purge=True), deadline_s=STEP_S)
+
+    assert sorted(passed_on) == [*range(load.sent)], "the device stayed connected"
+    kept = ("jfk-agent", "jfk-engine", "jfk-nats", "jfk-storage")
+    assert {name: after.get(name) for name in kept} == {name: before.get(name) for name in kept}
+    login = old.site("jfk").login("agent")
+    with pytest.raises(nats.errors.Error, match="Authorization Violation"):
+        await connect_once(Login(old.site("jfk").nats_url, login.user, login.password), "thief")
 
 
 async def test_job_when_it_moves_to_a_machine_that_joined_and_back_then_each_result_comes_once(
@@ -43,6 +93,9 @@ async def test_job_when_it_moves_to_a_machine_that_joined_and_back_then_each_res
                     await move(bus, "afloat", site, StrategyName.HANDOVER)
                     moment = load.sent + PER_SECOND
                     await eventually(lambda moment=moment: through(bus, moment))
+                    if site == "barge":
+                        await replace_keys(shared_mesh, machine, bundle)
+                        await eventually(lambda moment=moment: through(bus, moment + 2 * PER_SECOND))
             await eventually(lambda: through(bus, load.sent))
             passed_on = await numbers(bus, OUTPUT)
             await bus.request(RemoveJob(job="afloat", purge=True), deadline_s=STEP_S)

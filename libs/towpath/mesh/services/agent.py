@@ -6,6 +6,7 @@ from towpath.contracts.data_plane import BROADCAST_SUBJECTS, METRICS_SUBJECT, MQ
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.contracts.reading import MayRead
+from towpath.mesh.current_keys import without_keys
 from towpath.mesh.names import SERVER_QUESTIONS
 from towpath.mesh.permissions import Rights, events_of, own_jetstream, results, uplinks_from
 from towpath.mesh.service_table import Service, register
@@ -19,7 +20,9 @@ def settings(state: MeshState, site: str) -> list[str]:
     """Return the settings of the site and of its storage, and where its server finds the hub and Redis."""
     access = state.site(site)
     remotes = [repr(state.leaf_remote(access)), repr(state.redis_remote(access))]
-    return [access.model_dump_json(), state.spec.storage.model_dump_json(), *remotes]
+    # Keys are taken over while it runs, but for those at a broker beside the site's server.
+    own = access.model_dump_json() if access.is_bridged else without_keys(access)
+    return [own, state.spec.storage.model_dump_json(), *remotes]
 
 
 AGENT = register(

@@ -1,0 +1,114 @@
+"""Take over the site's new keys while its jobs go on.
+
+A command that replaces keys only saves them in the mesh's file. The agent finds them there, however often it,
+or the command, was killed. Nothing is restarted: the site's server reads its configuration again, and ends
+the connections of those who logged in with a former key. Each of them reads its password when it logs in
+again, see `towpath.mesh.current_keys`. Devices stay connected as long as their own keys stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+import nats.errors
+from redis.asyncio import ConnectionPool, Redis
+
+from towpath.agent.settings import AgentSettings
+from towpath.bus.connecting import Login, connect_once
+from towpath.contracts.errors import TowpathError
+from towpath.mesh.current_keys import keys_of
+from towpath.mesh.state import SiteAccess
+from towpath.processes import find
+from towpath.tasks import NotInTime, until
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+RELOADED_WITHIN_S = 5.0
+"""Time for the site's server to read its configuration again, which takes milliseconds."""
+
+
+class Keys:
+    """Watches the keys of a site."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        redis: Redis,
+        users: Sequence[Callable[[SiteAccess], None]],
+        restart: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`users` hold a key in memory, and are given new ones. `restart` restarts the site's server."""
+        self._settings = settings
+        self._redis = redis
+        self._users = users
+        self._restart = restart
+        self._seen: tuple[int, int] | None = None
+
+    async def watch(self) -> None:
+        """Look for new keys until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except (TowpathError, OSError) as error:
+                log.warning("the site's keys cannot be read: %s", error)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        file = self._settings.home.state.stat()
+        seen = file.st_ino, file.st_mtime_ns
+        if seen == self._seen:
+            return
+        found = await asyncio.to_thread(AgentSettings.of, self._settings.home.root, self._settings.site)
+        if keys_of(found.access) != keys_of(self._settings.access):
+            await self._take(found)
+            self._settings = found
+            log.info("the site has new keys")
+        self._seen = seen
+
+    async def _take(self, found: AgentSettings) -> None:
+        access = found.access
+        await renew_pool(self._redis, access)
+        for take in self._users:
+            take(access)
+        server = await asyncio.to_thread(found.server, True)  # Writes its configuration.
+        running = find(found.home.run, server.name)
+        if running is not None and running.container is None:
+            os.kill(running.pid, signal.SIGHUP)
+        if not await self._is_reloaded(found):
+            log.warning("the site's server did not take its new keys, and is restarted")
+            await self._restart()
+
+    async def _is_reloaded(self, found: AgentSettings) -> bool:
+        """Tell if the server takes the new password. It then refuses the former one."""
+        login = Login(found.access.nats_url, found.access.login("agent").user, found.password)
+
+        async def taken() -> bool:
+            try:
+                connection = await connect_once(login, "keys")
+            except (nats.errors.Error, OSError, TimeoutError):
+                return False
+            await connection.close()
+            return True
+
+        try:
+            return await until(taken, RELOADED_WITHIN_S, 0.2)
+        except NotInTime:
+            return False
+
+
+async def renew_pool(client: Redis, access: SiteAccess) -> None:
+    """Let a client of Redis make new connections, with these keys: those that it has never take others."""
+    former = client.connection_pool
+    own = access.tls.redis_options() if access.tls else {}
+    keys = {"username": access.redis.user, "password": access.redis.password, **own}
+    keys.pop("ssl", None)  # The class of its connections says so.
+    client.connection_pool = ConnectionPool(
+        connection_class=former.connection_class, **{**former.connection_kwargs, **keys}
+    )
+    await former.disconnect(inuse_connections=False)
