@@ -35,6 +35,8 @@ class ScenarioMesh(Model):
     """For rules whose target is a link."""
     durability: Durability = Durability.FAST
     """Of all sites."""
+    encrypted: bool = False
+    """A mesh of the run's own encrypts, as one that spans machines."""
     autopilot: AutopilotMode = AutopilotMode.OFF
     """Of a mesh of the run's own. It may move jobs while the timeline is played."""
     jobs: list[JobName] = []

@@ -83,7 +83,7 @@ from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.servers import keeps_events
-from towpath.processes import ChildSpec, Supervisor
+from towpath.processes import Supervisor
 from towpath.streams.gate import Gate, asking
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
@@ -101,13 +101,9 @@ async def run(settings: AgentSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    containment = Containment(settings.access.spec.container, settings.home, settings.site)
-    admits_devices = keeps_events(settings.site, settings.home)
-    server = containment.server(settings.server(admits_devices))
-    brokers = [server, *containment.brokers(settings.binder.create())]
-    supervisor = Supervisor([*brokers, *settings.services], settings.home.run)
+    parts = _Parts(settings)
     try:
-        supervisor.start()
+        parts.supervisor.start()
         async with (
             _connected(settings) as (bus, redis),
             # From the first moment on, because a rule may keep an engine from starting.
@@ -117,74 +113,108 @@ async def run(settings: AgentSettings) -> None:
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = SiteArtefacts(bus.connection, shelf, [*map(Path, settings.access.spec.engine.reads)])
-            client = partial(EngineClient, bus, settings.site, artefacts)
-            child = partial(engine_child, settings, containment)
-            always = settings.access.spec.engine.start is EngineStart.ALWAYS
-            engines = Engines(supervisor, containment, client, child, settings.site, always=always)
-            durable = settings.access.spec.durability is Durability.POWER_SAFE
-            jobs_at, checkpoints = settings.home.jobs(settings.site), settings.engine.checkpoints
-            store = AssignmentStore(jobs_at, checkpoints, durable=durable)
-            await engines.start(settings.home.run, store.load_all().values())
-            streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
-            await Gate(bus, settings.site, asking(bus, settings.site)).open()
-            await _until_done(streams.ensure_in)
-            await _until_done(lambda: ensure_metrics(streams))
-            if not admits_devices:
-                await supervisor.keep(containment.server(settings.server(True)))
-            await _until_done(lambda: ensure_span_streams(bus.connection))
-            jobs = Jobs(store, engines, streams)
+            jobs = await _jobs(parts, bus, artefacts)
             reception = Reception(settings.site, redis, jobs.store, settings.access.redis.password)
-            roles = Roles(settings.site, jobs, reception, redis)
-            await roles.recover()
-            handlers = AgentHandlers(jobs, reception, bus.publish)
-            await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
-            adjust = looked_at(Adjustments(settings.site, jobs).adjust)
-            await bus.serve(AdjustJob, adjust, site=settings.site)
-            deliver = looked_at(Broadcasts(streams).deliver)
-            await bus.serve(DeliverBroadcast, deliver, site=settings.site)
-            devices = SiteDevices(settings.access, bus.publish)
-            await devices.serve(bus)
-            storage = Storage(jobs, settings.home.nats(settings.site), bus.publish)
-            heartbeat = Heartbeat(
-                bus, settings.access, jobs, supervisor, settings.binder, containment, storage
-            )
-            restart = partial(supervisor.restart, server.name)
-            health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
-            tidying = artefacts.watch(jobs.assignments.values)
-            users = _device_users(settings, supervisor, brokers, bus)
-            uplinks = await _uplinks(settings, bus, streams)
-            metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
-            bridge = (settings.binder.mirror(), settings.binder.publish())
-            signs = (heartbeat.look(), heartbeat.beat(), UnkeptEvents(streams, bus.publish).watch())
-            mirroring = mirror_watch.watch(jobs)
-            keys = Keys(
-                settings, redis, [reception.take_keys, devices.take_keys, settings.tell_engines], restart
-            )
-            watched = (
-                jobs.keep(),
-                mirroring,
-                storage.watch(),
-                sessions.watch(streams),
-                uplinks.keep(),
-                devices.watch(),
-                *users,
-                *signs,
-                health.watch(),
-                keys.watch(),
-                tidying,
-                *metering,
-                *bridge,
-            )
-            tasks = [asyncio.create_task(work) for work in watched]
+            await _serve(settings, bus, redis, jobs, reception, artefacts)
+            watched = await _watched(parts, bus, redis, jobs, reception)
+            tasks = [
+                asyncio.create_task(work) for work in (*watched, artefacts.watch(jobs.assignments.values))
+            ]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
             await end(tasks)
             await reception.close_all()
     finally:
-        await containment.close()
-        await supervisor.stop()
+        await parts.containment.close()
+        await parts.supervisor.stop()
         temporary = temporary_files(settings.home, settings.site)
         await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
+
+
+class _Parts:
+    """The processes of the site, as processes of this machine or in containers."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self.settings = settings
+        self.containment = Containment(settings.access.spec.container, settings.home, settings.site)
+        self.admits_devices = keeps_events(settings.site, settings.home)
+        self.server = self.containment.server(settings.server(self.admits_devices))
+        self.brokers = [self.server, *self.containment.brokers(settings.binder.create())]
+        self.supervisor = Supervisor([*self.brokers, *settings.services], settings.home.run)
+
+    async def restart_server(self) -> None:
+        """Restart the site's server, which is then started by its supervisor."""
+        await self.supervisor.restart(self.server.name)
+
+
+async def _jobs(parts: _Parts, bus: Bus, artefacts: SiteArtefacts) -> Jobs:
+    """Start the engines that jobs here need, and make the site's streams. Return the jobs."""
+    settings, supervisor, containment = parts.settings, parts.supervisor, parts.containment
+    spec, home, site = settings.access.spec, settings.home, settings.site
+    client, child = partial(EngineClient, bus, site, artefacts), partial(engine_child, settings, containment)
+    always = spec.engine.start is EngineStart.ALWAYS
+    engines = Engines(supervisor, containment, client, child, site, always=always)
+    durable = spec.durability is Durability.POWER_SAFE
+    store = AssignmentStore(home.jobs(site), settings.engine.checkpoints, durable=durable)
+    await engines.start(home.run, store.load_all().values())
+    streams = SiteStreams(bus.connection, site, spec.retention)
+    await Gate(bus, site, asking(bus, site)).open()
+    await _until_done(streams.ensure_in)
+    await _until_done(lambda: ensure_metrics(streams))
+    if not parts.admits_devices:
+        await supervisor.keep(containment.server(settings.server(True)))
+    await _until_done(lambda: ensure_span_streams(bus.connection))
+    return Jobs(store, engines, streams)
+
+
+async def _serve(
+    settings: AgentSettings,
+    bus: Bus,
+    redis: Redis,
+    jobs: Jobs,
+    reception: Reception,
+    artefacts: SiteArtefacts,
+) -> None:
+    """Go on with the roles that this site has in migrations, and take commands about jobs."""
+    site, streams = settings.site, jobs.streams
+    roles = Roles(site, jobs, reception, redis)
+    await roles.recover()
+    handlers = AgentHandlers(jobs, reception, bus.publish)
+    await serve(bus, site, handlers, artefacts, roles, Outputs(streams))
+    await bus.serve(AdjustJob, looked_at(Adjustments(site, jobs).adjust), site=site)
+    await bus.serve(DeliverBroadcast, looked_at(Broadcasts(streams).deliver), site=site)
+
+
+async def _watched(
+    parts: _Parts, bus: Bus, redis: Redis, jobs: Jobs, reception: Reception
+) -> tuple[Coroutine[Any, Any, None], ...]:
+    """Take the other commands. Return the endless tasks of the site."""
+    settings, supervisor = parts.settings, parts.supervisor
+    access, stored_at = settings.access, settings.home.nats(settings.site)
+    devices = SiteDevices(access, bus.publish)
+    await devices.serve(bus)
+    storage = Storage(jobs, stored_at, bus.publish)
+    heartbeat = Heartbeat(bus, access, jobs, supervisor, settings.binder, parts.containment, storage)
+    uplinks = await _uplinks(settings, bus, jobs.streams)
+    metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
+    holders = [reception.take_keys, devices.take_keys, settings.tell_engines]
+    return (
+        jobs.keep(),
+        mirror_watch.watch(jobs),
+        storage.watch(),
+        sessions.watch(jobs.streams),
+        uplinks.keep(),
+        devices.watch(),
+        *_device_users(parts, bus),
+        heartbeat.look(),
+        heartbeat.beat(),
+        UnkeptEvents(jobs.streams, bus.publish).watch(),
+        BrokerHealth(bus.connection, stored_at, restart=parts.restart_server).watch(),
+        Keys(settings, redis, holders, parts.restart_server).watch(),
+        *metering,
+        settings.binder.mirror(),
+        settings.binder.publish(),
+    )
 
 
 @contextlib.asynccontextmanager
@@ -210,20 +240,17 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
         await redis.aclose()
 
 
-def _device_users(
-    settings: AgentSettings, supervisor: Supervisor, brokers: Sequence[ChildSpec], bus: Bus
-) -> tuple[Coroutine[Any, Any, None], ...]:
+def _device_users(parts: _Parts, bus: Bus) -> tuple[Coroutine[Any, Any, None], ...]:
     """Return the endless tasks that see to users of single devices, at a broker that the agent runs."""
-    site, home = settings.site, settings.home
+    settings, brokers = parts.settings, parts.brokers
+    site, home, reload = settings.site, settings.home, parts.supervisor.reload
     if not settings.access.is_bridged:
         write, loaded = partial(settings.server, True), partial(config_loaded_at, bus.connection)
-        reload = partial(supervisor.reload, brokers[0].name)
-        refused = broker_refusals.watch(bus, site, home.log(brokers[0].name))
-        return DeviceUsers(home, site, write, reload, loaded).watch(), refused
+        refused = broker_refusals.watch(bus, site, home.log(parts.server.name))
+        return DeviceUsers(home, site, write, partial(reload, parts.server.name), loaded).watch(), refused
     binder = settings.binder
     if len(brokers) > 1 and isinstance(binder, BridgedBroker) and binder.takes_in_devices:
-        reload = partial(supervisor.reload, brokers[1].name)
-        return (DeviceUsers(home, site, binder.create, reload).watch(),)
+        return (DeviceUsers(home, site, binder.create, partial(reload, brokers[1].name)).watch(),)
     return ()
 
 

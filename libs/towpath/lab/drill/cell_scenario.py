@@ -63,6 +63,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
             sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE],
             durability=conditions.durability,
             autopilot=conditions.autopilot,
+            encrypted=conditions.encrypted,
         ),
         jobs=[job],
         load=[LOAD],

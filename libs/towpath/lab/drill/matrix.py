@@ -32,6 +32,7 @@ class Conditions:
     outage_s: float = OUTAGE_S
     durability: Durability = Durability.FAST
     autopilot: AutopilotMode = AutopilotMode.OFF
+    encrypted: bool = False
 
 
 USUAL = Conditions()

@@ -27,6 +27,7 @@ from towpath.contracts.site import (
     SiteState,
     SiteStatus,
 )
+from towpath.contracts.tls import TlsSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -164,6 +165,7 @@ def small_mesh(
     emulate_links: bool = True,
     durability: Durability = Durability.FAST,
     autopilot: AutopilotMode = AutopilotMode.OFF,
+    encrypted: bool = False,
 ) -> MeshSpec:
     """Return a mesh of sites with small engines and these names. It admits fault rules."""
     return MeshSpec(
@@ -171,6 +173,7 @@ def small_mesh(
         emulate_links=emulate_links,
         faults=FaultSettings(enabled=True),
         autopilot=AutopilotSpec(mode=autopilot),
+        tls=TlsSpec(enabled=encrypted or None),
     )
 
 
@@ -181,6 +184,7 @@ def mesh_for(needs: ScenarioMesh) -> MeshSpec:
         emulate_links=needs.emulate_links,
         durability=needs.durability,
         autopilot=needs.autopilot,
+        encrypted=needs.encrypted,
     )
 
 

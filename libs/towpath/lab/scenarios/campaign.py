@@ -78,6 +78,7 @@ def together(names: Sequence[str]) -> ScenarioMesh:
         sites=sites,
         emulate_links=any(need.emulate_links for need in needs),
         durability=Durability.POWER_SAFE if is_safe else Durability.FAST,
+        encrypted=any(need.encrypted for need in needs),
         autopilot=next(
             (need.autopilot for need in needs if need.autopilot is not AutopilotMode.OFF), AutopilotMode.OFF
         ),

@@ -44,6 +44,9 @@ def drill(
     autopilot: Annotated[
         AutopilotMode, typer.Option(help="With act it may move jobs meanwhile, too.")
     ] = AutopilotMode.OFF,
+    encrypted: Annotated[
+        bool, typer.Option("--encrypted", help="In a mesh that encrypts, as one that spans machines.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     output: Annotated[
         Path, typer.Option(help="Where the mesh, its logs, and scenario and journal of each cell go.")
@@ -66,7 +69,7 @@ def drill(
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.drill.table import matrix_table
 
-    conditions = Conditions(recovered_within_s, outage_s, durability, autopilot)
+    conditions = Conditions(recovered_within_s, outage_s, durability, autopilot, encrypted)
     report = asyncio.run(_run(cells, seed, conditions, output, json_file))
     print_rich(matrix_table(report))
     if not report.passed:
