@@ -33,7 +33,7 @@ _DROP_CAPABILITY, _CAPABILITIES = 24, 64
 """`PR_CAPBSET_DROP`, and the number of capabilities that there can ever be. Some read other processes."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
+_MAKE_LINK, _TRUNCATE, _DEVICE_CONTROL = 1 << 12, 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 """Rights that a rule about a single file may have. All others are about directories."""
 
@@ -85,7 +85,7 @@ def confine(reads: Iterable[str], writes: Iterable[str]) -> bool:
     description = struct.pack("=QQQ", every, 0, scopes)
     ruleset = _call(_CREATE_RULESET, description, len(description) if version >= _SCOPES_SINCE else 8, 0)
     try:
-        for paths, rights in ((reads, _READ), (writes, every & ~_DEVICE_CONTROL)):
+        for paths, rights in ((reads, _READ), (writes, every & ~(_DEVICE_CONTROL | _MAKE_LINK))):
             for path in paths:
                 _allow(ruleset, path, rights & every)
         for capability in range(_CAPABILITIES):

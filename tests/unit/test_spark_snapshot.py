@@ -75,3 +75,16 @@ def test_inventory_when_a_file_was_replaced_then_its_new_digest_is_told(checkpoi
     (checkpoint / "metadata").unlink()
     write(checkpoint / "metadata", '{"id": "r"}')
     assert inventory(checkpoint)["metadata"] != before
+
+
+def test_inventory_when_a_job_made_links_then_they_are_none_of_its_state(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    before = inventory(checkpoint)
+    write(tmp_path / "mesh.json", "secret")
+    (checkpoint / "state/0/0/9_a.changelog").symlink_to(tmp_path / "mesh.json")
+    (checkpoint / "elsewhere").symlink_to(tmp_path)
+
+    assert inventory(checkpoint) == before
+    snapshot(checkpoint, tmp_path / "copy")
+    assert inventory(tmp_path / "copy").keys() <= before.keys()

@@ -21,14 +21,15 @@ DIGEST_BYTES = 16
 def inventory(checkpoint: Path, *, without: Container[Path] = ()) -> dict[str, str]:
     """Return relative path → digest of every file that belongs to the checkpoint, except those `without`.
 
-    Transient files do not belong to it.
+    Transient files do not belong to it, and links neither: code of a job may have made one, to a file that this
+    process can read and the code cannot.
     """
     if not checkpoint.is_dir():
         return {}
     return {
         str(path.relative_to(checkpoint)): digest_of(path)
         for path in sorted(checkpoint.rglob("*"))
-        if path.is_file() and not is_transient(path) and path not in without
+        if path.is_file() and not path.is_symlink() and not is_transient(path) and path not in without
     }
 
 

@@ -32,6 +32,7 @@ print(json.dumps({
     "thread": outcome(lambda: __import__("threading").active_count()),
     "read": outcome(lambda: kept.read_text()),
     "link": outcome(lambda: os.link(kept, given / "linked")),
+    "symbolic link": outcome(lambda: (given / "pointer").symlink_to(kept)),
     "delete": outcome(lambda: kept.unlink()),
     "child reads": outcome(lambda: subprocess.run(["cat", str(kept)], capture_output=True).stdout),
     "list": outcome(lambda: os.listdir(kept.parent)),
