@@ -21,8 +21,8 @@ DIGEST_BYTES = 16
 def inventory(checkpoint: Path, *, without: Container[Path] = ()) -> dict[str, str]:
     """Return relative path → digest of every file that belongs to the checkpoint, except those `without`.
 
-    Transient files do not belong to it, and links neither: code of a job may have made one, to a file that this
-    process can read and the code cannot.
+    Transient files do not belong to it, and links neither: code of a job may have made one, to a file that
+    this process can read and the code cannot.
     """
     if not checkpoint.is_dir():
         return {}
