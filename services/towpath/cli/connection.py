@@ -38,6 +38,20 @@ async def load_mesh(home: Home) -> MeshState:
     return await asyncio.to_thread(MeshState.load, home)
 
 
+async def mesh_of_processes(home: Home) -> MeshState:
+    """Return the mesh of a home. Raises `TowpathError` if there is none, or it runs as containers."""
+    mesh = await load_mesh(home)
+    if home.secrets.is_dir():
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "this mesh runs as containers",
+            field="home",
+            value=str(home.root),
+            allowed="a mesh of processes",
+        )
+    return mesh
+
+
 @asynccontextmanager
 async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
     """Connect to the hub as operator. Mere questions need not be `traced`.

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.connection import load_mesh
+from towpath.cli.connection import mesh_of_processes
 from towpath.cli.output import clock, print_json, print_table, say
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.device_users import add_device, is_taken_in, revoke_device, saved_devices, user_of
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import exclusively
-from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.state import SiteAccess
 from towpath.processes import find
 from towpath.tasks import NotInTime, wait_until
 
@@ -75,7 +75,9 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
     Example: `towpath device list`
     """
     home = home_of(context)
-    sites = [access for access in _mesh(home).sites.values() if not access.is_elsewhere]
+    sites = [
+        access for access in asyncio.run(mesh_of_processes(home)).sites.values() if not access.is_elsewhere
+    ]
     found = [
         {"site": name, "user": user_of(name, device.name), **device.model_dump(exclude=HASHES)}
         for name in sorted(access.spec.name for access in sites if access.spec.broker.host is None)
@@ -114,23 +116,10 @@ def revoke(context: typer.Context, name: Name, site: Site, as_json: AsJson = Fal
 
 def _file(home: Home, site: str) -> Path:
     """Return the file with a site's devices. Raises `TowpathError` where Towpath does not give them users."""
-    access = _mesh(home).site(site)
+    access = asyncio.run(mesh_of_processes(home)).site(site)
     access.check_here()
     _check_broker(access)
     return home.devices(site)
-
-
-def _mesh(home: Home) -> MeshState:
-    mesh = asyncio.run(load_mesh(home))
-    if home.secrets.is_dir():
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "this mesh runs as containers",
-            field="home",
-            value=str(home.root),
-            allowed="a mesh of processes",
-        )
-    return mesh
 
 
 def _check_broker(access: SiteAccess) -> None:

@@ -16,7 +16,7 @@ from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
 from towpath.cli import systemd_unit
 from towpath.cli.at_site import jobs_at
-from towpath.cli.connection import ask, load_mesh
+from towpath.cli.connection import ask, load_mesh, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.times import seconds_of
@@ -84,7 +84,7 @@ def add(
     home = home_of(context)
     expires_s = _expiry(expires)
     spec = parse_spec({"sites": [{"name": site}]}).sites[0]
-    _check_processes(home)
+    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
     bundle = _invite(home, lambda state: invited(state, spec, host, expires_s, now()))
     _hand_out(home, bundle, into, as_json=as_json)
 
@@ -117,7 +117,7 @@ def rotate_keys(
     Example: `towpath site rotate-keys barge`
     """
     home = home_of(context)
-    _check_processes(home)
+    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
     state = MeshState.load(home)
     if state.joined is not None:
         raise TowpathError(
@@ -161,18 +161,6 @@ def _expiry(expires: str) -> float:
             ErrorCode.INVALID, "not a time for a bundle", field="expires", value=expires, allowed="up to 30d"
         )
     return expires_s
-
-
-def _check_processes(home: Home) -> None:
-    asyncio.run(load_mesh(home))  # Raises if there is none.
-    if home.secrets.is_dir():
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "this mesh runs as containers",
-            field="home",
-            value=str(home.root),
-            allowed="a mesh of processes",
-        )
 
 
 def _invite(home: Home, inviting: Callable[[MeshState], tuple[MeshState, Bundle]]) -> Bundle:
