@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast drill campaign lint export lock jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -74,6 +74,9 @@ bench-uplink: setup ## Drain a backlog beside live reports, then ten minutes of 
 
 bench-broadcast: setup ## Send one message to 1,000 devices at 50 sites, once for each site and once for each device (SCALE="--sites …").
 	@$(PYTHON) tests/bench/broadcast.py $(SCALE)
+
+bench-scale: setup ## Measure meshes of 10 to 100 sites, and of 1,000 scripted agents (SCALE="--sites 10,25 --agents 300").
+	@$(PYTHON) tests/bench/scale.py $(SCALE)
 
 bench-plan: setup ## Roll plans out on 50 to 200 gateways and on Spark clusters (SCALE=--quick, or --full for 10 runs).
 	@$(PYTHON) tests/bench/run.py --only plans --only plan-clusters $(SCALE)

@@ -125,7 +125,7 @@ class Agents:
         mesh.work()
         return mesh.handle(command)
 
-    async def beat(self) -> None:
+    async def beat(self, every_s: float = 0.3) -> None:
         while True:
             for site, bus in self.buses.items():
                 if site not in self.silent:
@@ -139,7 +139,7 @@ class Agents:
                             jobs=self.mesh.sites[site].status(),
                         )
                     )
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(every_s)
 
     async def was_reached(self, what: str) -> bool:
         return what in self.reached

@@ -14,7 +14,7 @@ import pytest
 from towpath.agent import stream_figures
 from towpath.agent.engine_measures import EngineMeasures
 from towpath.agent.job_figures import size_of, unprocessed
-from towpath.agent.metering import Metering
+from towpath.agent.metering import SITES_IN_A_ROUND, Metering, in_turn
 from towpath.agent.stream_figures import StreamFigures, streams_at
 from towpath.contracts.engine import Measures, ReadMeasures
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -181,3 +181,15 @@ async def test_metering_when_the_disk_does_not_take_samples_then_goes_on(tmp_pat
     directory.mkdir()
     await metering.add([sample(1)])
     assert len((await metering.read(ReadMetrics(site="jfk"))).series) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, SITES_IN_A_ROUND, SITES_IN_A_ROUND + 1, 5 * SITES_IN_A_ROUND + 3])
+def test_sites_when_measured_in_turn_then_each_comes_again_soon_and_no_round_has_many(count: int) -> None:
+    others = [f"site-{number:03}" for number in range(count)]
+
+    rounds = [in_turn(others, number) for number in range(200)]
+
+    enough = -(-count // SITES_IN_A_ROUND)
+    assert all(len(each) == min(count, SITES_IN_A_ROUND) == len(set(each)) for each in rounds)
+    for begin in range(len(rounds) - enough):
+        assert {site for each in rounds[begin : begin + enough] for site in each} == set(others)

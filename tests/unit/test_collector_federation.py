@@ -11,11 +11,14 @@ import pytest
 
 from towpath.bus import Bus
 from towpath.collector import site_questions
-from towpath.collector.federation import Federation
+from towpath.collector.federation import Federation, SavedSites
 from towpath.collector.site_questions import SILENT_SITE_S, SITE_S, SiteQuestions
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Sample, Series, SeriesList
-from towpath.contracts.site import SiteStatus
+from towpath.contracts.site import MeshSpec, SiteSpec, SiteStatus
+from towpath.mesh.home import Home
+from towpath.mesh.provisioning import new_mesh
+from towpath.mesh.state import MeshState
 from towpath.telemetry.metric_store import MetricStore
 
 NOW = 1_000_000.0
@@ -142,3 +145,29 @@ async def test_query_when_one_site_hangs_then_the_others_are_asked_meanwhile(sto
     sites.request = together  # type: ignore[method-assign]
     found = await federation(store, sites).query(QueryMetrics(metrics=["job.*"]))
     assert {each.site for each in found.series} == {"jfk", "lga"}
+
+
+def test_saved_sites_when_asked_again_then_the_mesh_is_read_only_if_it_has_changed(tmp_path, monkeypatch):
+    home, read = Home(tmp_path), []
+    new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")])).save(home)
+    load = MeshState.load
+    monkeypatch.setattr(MeshState, "load", lambda home: read.append(home) or load(home))
+    saved = SavedSites(home)
+
+    before = [saved.names(), saved.names(), [spec.name for spec in saved.specs()]]
+    new_mesh(MeshSpec(sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")])).save(home)
+
+    assert before == [["jfk"]] * 3
+    assert len(read) == 1
+    assert saved.names() == ["jfk", "lga"]
+
+
+def test_saved_sites_when_the_mesh_is_gone_then_that_is_said_although_it_was_read_before(tmp_path):
+    home = Home(tmp_path)
+    new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")])).save(home)
+    saved = SavedSites(home)
+    saved.names()
+    home.state.unlink()
+
+    with pytest.raises(TowpathError, match="no mesh here"):
+        saved.names()

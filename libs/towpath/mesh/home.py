@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,12 +119,18 @@ class Home:
 
     def scope_of(self, process: str) -> str:
         """Return the site with whose name a process's begins, or `hub`. Of two the longer name counts."""
-        sites = (path.name for path in (self.root / "sites").glob("*"))
-        fitting = [site for site in sites if process.startswith(f"{site}-")]
+        return self.scopes_of([process])[process]
+
+    def scopes_of(self, processes: Iterable[str]) -> dict[str, str]:
+        """Return `scope_of` of each process. The directory is read once: there may be hundreds of sites."""
         # Here: every command names its home, and few need contracts.
         from towpath.contracts.message import HUB_SCOPE
 
-        return max(fitting, key=len, default=HUB_SCOPE)
+        sites = [path.name for path in (self.root / "sites").glob("*")]
+        return {
+            process: max((s for s in sites if process.startswith(f"{s}-")), key=len, default=HUB_SCOPE)
+            for process in processes
+        }
 
     def site(self, site: str) -> Path:
         """Return the directory of one site."""

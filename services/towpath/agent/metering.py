@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -146,6 +147,15 @@ def _usage(home: Home, names: Iterable[str], figures: ProcessFigures) -> dict[st
 
 Store = Callable[[list[Sample]], Awaitable[None]]
 
+SITES_IN_A_ROUND = 16
+"""If each round had all pairs of sites, the hub's work would grow with the square of their number."""
+
+
+def in_turn(others: Sequence[str], number: int) -> list[str]:
+    """Return the sites to measure in the round of this number: all, or as many as a round has, in turn."""
+    begin = number * SITES_IN_A_ROUND % max(len(others), 1)
+    return [*others[begin:], *others[:begin]][:SITES_IN_A_ROUND]
+
 
 class Probes:
     """Asks the hub and other sites, one after another, to send something back."""
@@ -163,17 +173,17 @@ class Probes:
         """
         # A random pause: sites that start together would otherwise measure each other's probes.
         await asyncio.sleep(uniform(0, PROBE_INTERVAL_S / 3))
-        while True:
-            for other in await self._others():
+        for number in itertools.count():
+            for other in [HUB_SCOPE, *in_turn(await self._others(), number)]:
                 samples = await self._probe.measure(other)
                 if samples:
                     await self._store(samples)
             await asyncio.sleep(PROBE_INTERVAL_S)
 
     async def _others(self) -> list[str]:
-        """Return the hub, and the sites that the mesh has now."""
+        """Return the other sites that the mesh has now."""
         try:
             state = await asyncio.to_thread(MeshState.load, self._home)
         except (TowpathError, OSError):
-            return [HUB_SCOPE]
-        return [HUB_SCOPE, *sorted(set(state.sites) - {self._site})]
+            return []
+        return sorted(set(state.sites) - {self._site})

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 
 from towpath.bus import Bus
-from towpath.collector.federation import Federation, sites_of, specs_of
+from towpath.collector.federation import Federation, SavedSites
 from towpath.collector.migrations import MigrationSamples
 from towpath.collector.near_reads import NearReads
 from towpath.collector.otlp import export_metrics
@@ -50,7 +50,8 @@ async def run(settings: CollectorSettings, stop: asyncio.Event) -> None:
 
 
 async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
-    sites = sites_of(settings.home)
+    saved = SavedSites(settings.home)
+    sites = saved.names
     questions, own = SiteQuestions(bus, sites), OwnSamples(store)
     federation, storage = Federation(questions, store), settings.storage
     records = await asyncio.to_thread(SiteRecords, settings.site_records, SILENT_AFTER_S)
@@ -77,7 +78,7 @@ async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, st
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
         await bus.serve(QueryValues, values.query)
-        placements = Placements(bus, federation, specs_of(settings.home))
+        placements = Placements(bus, federation, saved.specs)
         await bus.serve(ProposePlacement, placements.propose)
         await bus.serve(PlaceNewJobs, placements.place_new)
         await Traces(bus, sites).serve()

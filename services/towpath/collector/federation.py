@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
 
+from towpath.atomic_write import content_state
 from towpath.collector.site_questions import SiteQuestions
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
@@ -64,14 +64,31 @@ class Federation:
         return found if isinstance(found, str) else found.series
 
 
-def sites_of(home: Home) -> Callable[[], Iterable[str]]:
-    """Return a function that lists the present sites of the mesh in this directory. It blocks."""
-    return lambda: MeshState.load(home).sites
+class SavedSites:
+    """The present sites of the mesh in a directory. Asking blocks; a file that is the same is not read again.
 
+    With 1,000 sites, reading it takes 0.2 s of a core, and rounds ask every second.
+    """
 
-def specs_of(home: Home) -> Callable[[], list[SiteSpec]]:
-    """Return a function that returns the settings of the present sites. It blocks."""
-    return lambda: [access.spec for access in MeshState.load(home).sites.values()]
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._read: tuple[tuple[int, ...] | None, dict[str, SiteSpec]] = (None, {})
+
+    def names(self) -> list[str]:
+        """Return the names of the sites. Raises `TowpathError` when the mesh cannot be read."""
+        return [*self._specs()]
+
+    def specs(self) -> list[SiteSpec]:
+        """Return the settings of the sites. Raises `TowpathError` when the mesh cannot be read."""
+        return [*self._specs().values()]
+
+    def _specs(self) -> dict[str, SiteSpec]:
+        present = content_state(self._home.state)
+        known, specs = self._read
+        if present is None or present != known:
+            specs = {name: access.spec for name, access in MeshState.load(self._home).sites.items()}
+            self._read = (present, specs)
+        return specs
 
 
 def _too_many(command: QueryMetrics, series: list[Series]) -> TowpathError:

@@ -81,8 +81,9 @@ class HubProcesses:
         living = [record for record in listed(self._home.run) if record.process is not None]
         # The sites' processes are roots, too. Otherwise they would count for those that started them.
         used = self._figures.look({record.name: record.pid for record in living})
+        scopes = self._home.scopes_of(used)
         return {
             record.name: {**used[record.name], "process.restarts": float(record.restarts)}
             for record in living
-            if self._home.scope_of(record.name) == HUB_SCOPE
+            if scopes[record.name] == HUB_SCOPE
         }
