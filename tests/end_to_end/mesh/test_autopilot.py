@@ -78,7 +78,8 @@ def piloted(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
     chosen = "\n".join(f"{name} = {json.dumps(value)}" for name, value in AUTOPILOT.model_dump().items())
     shared_mesh.up(settings=f"[autopilot]\n{chosen}")
     yield shared_mesh
-    shared_mesh.up()
+    shared_mesh.up(settings='[autopilot]\nmode = "off"')
+    assert "autopilot" not in shared_mesh.pids()
 
 
 @promise("autopilot")
