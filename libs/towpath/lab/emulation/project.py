@@ -97,7 +97,9 @@ class Project:
     def create(self) -> None:
         """Make all containers, and start those that are no nodes. Raises `TowpathError`."""
         self._compose("up", "--no-start", "--remove-orphans", profiles=(SPARE,))
-        self._compose("up", "--detach", *SERVERS, *(service.name for service in hub_services()))
+        spec = MeshState.load(self.home).spec
+        running = [service.name for service in hub_services() if service.runs(spec)]
+        self._compose("up", "--detach", *SERVERS, *running)
 
     def remove(self) -> list[str]:
         """Remove containers, networks, volumes, and the directory. Return the names of what was removed.
