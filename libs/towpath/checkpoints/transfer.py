@@ -31,6 +31,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
@@ -204,12 +205,18 @@ def _read(path: Path, offset: int) -> tuple[bytes, bool]:
         return data, offset + len(data) >= os.fstat(file.fileno()).st_size
 
 
+NOT_ABOVE = "equal or smaller"
+"""In Redis's refusal of an id that is not above all that there ever were in the stream."""
+
+
 class _Sender:
     """The writing end: it repeats what a restart of Redis interrupts, and keeps the window."""
 
     def __init__(self, redis: Redis, key: str, generation: str, within_s: float, pace: Pace) -> None:
         self.pace = pace
         self.redis = redis
+        self._newest = b"0-0"
+        """Id of the newest entry. Only this end adds entries."""
         self.key = key
         self.generation = generation
         self.within_s = within_s
@@ -232,19 +239,31 @@ class _Sender:
                 pipe.xtrim(self.key, maxlen=0, approximate=False)
                 pipe.xadd(self.key, {"kind": "begin", "generation": self.generation, **begin})
                 pipe.expire(self.key, KEEP_S)
-                await pipe.execute()
+                _, self._newest, _ = await pipe.execute()
 
         await self._surely(attempt)
 
     async def add(self, entry: dict[Any, Any]) -> None:
         """Append an entry once there is room.
 
-        A repetition after a lost answer is harmless, because chunks say where they belong.
+        An entry whose answer was lost is not stored again: each attempt gives it the same id. No one would
+        take away an end that came twice, because the target has gone by then.
         """
         await self._until_at_most(WINDOW - 1)
         marked: dict[Any, Any] = {"generation": self.generation, **entry}
+        milliseconds, _, number = self._newest.decode().partition("-")
+        following = f"{milliseconds}-{int(number) + 1}".encode()
+
+        async def attempt() -> None:
+            try:
+                await self.redis.xadd(self.key, marked, id=following)
+            except ResponseError as error:
+                if NOT_ABOVE not in str(error):
+                    raise
+
         with self.pace.work():
-            await self._surely(lambda: self.redis.xadd(self.key, marked))
+            await self._surely(attempt)
+        self._newest = following
 
     async def drained(self) -> None:
         """Wait until the target has taken everything."""

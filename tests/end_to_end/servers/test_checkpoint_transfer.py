@@ -7,9 +7,11 @@ import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from running.promises import promise
 from running.servers import Server
@@ -178,6 +180,32 @@ async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_a
     arrived = await receive(redis, OPERATION, staging, tmp_path / "none", name="n", consumer="cloud")
     assert arrived == (await sending).digest
     assert inventory(staging) == inventory(checkpoint)
+
+
+class LosesAnswers(Redis):
+    """Loses the answer to each first attempt to append an entry, which is stored."""
+
+    def __init__(self, **options: int) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.attempts = 0
+
+    async def xadd(self, *entry: Any, **options: Any) -> Any:
+        answer = await super().xadd(*entry, **options)
+        self.attempts += 1
+        if self.attempts % 2:
+            raise RedisConnectionError("the answer was lost")
+        return answer
+
+
+async def test_transfer_when_answers_to_entries_are_lost_then_each_is_stored_once(
+    redis_server: Server, checkpoint: Path, tmp_path: Path
+) -> None:
+    async with LosesAnswers(port=redis_server.port, socket_timeout=5) as redis:
+        _, sent, arrived = await move(redis, checkpoint, tmp_path / "in", tmp_path / "none")
+
+        assert sent == arrived
+        assert inventory(tmp_path / "in") == inventory(checkpoint)
+        assert await redis.xlen(transfer_key(OPERATION, "n")) == 0
 
 
 @promise("strategies")
