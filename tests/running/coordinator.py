@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,7 +28,9 @@ from towpath.contracts.migration import StepCommand
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS, MeasureState, StateSize
-from towpath.coordinator.registry.jobs import FORMER, JOBS, PREFIX, UNFINISHED
+from towpath.coordinator.registry.contents import contents, registry_keys, replacing
+from towpath.coordinator.registry.jobs import UNFINISHED, Registry
+from towpath.coordinator.registry.log import RedisCommand, RegistryLog
 from towpath.coordinator.registry.pipelines import APPLIES, UNANNOUNCED
 from towpath.tasks import end
 
@@ -177,7 +179,7 @@ class Trial:
         if await self._goes_on_for_long():
             await self.end_coordinator(signal.SIGKILL)
         self.agents.clear()
-        await clear_registry(self.running)
+        await replace_registry(self.running)
         if self.process is None or self.process.returncode is not None:
             await self.start_coordinator()
         await eventually(self._sites_are_up_and_empty)
@@ -238,18 +240,14 @@ class Trial:
         """Open the gate that a migration waits at."""
         self.agents.gates[f"{verb} {job}"].set()
 
-    async def registry_copy(self) -> dict[str, dict[bytes, bytes]]:
-        """Return the jobs, present and removed, as a backup of the registry would keep them."""
+    async def registry_copy(self) -> list[RedisCommand]:
+        """Return the registry as a backup would keep it."""
         async with registry_of(self.running) as redis:
-            return {key: await redis.hgetall(key) for key in (JOBS, FORMER)}  # type: ignore[misc]
+            return await contents(redis)
 
-    async def restore_registry(self, copy: dict[str, dict[bytes, bytes]]) -> None:
+    async def restore_registry(self, copy: list[RedisCommand]) -> None:
         """Bring the registry back as it was."""
-        await clear_registry(self.running)
-        async with registry_of(self.running) as redis:
-            for key, content in copy.items():
-                if content:
-                    await redis.hset(key, mapping=content)  # type: ignore[misc,arg-type]
+        await replace_registry(self.running, copy)
 
     def owners(self, job: str) -> list[str]:
         return self.agents.mesh.owners(job)
@@ -295,6 +293,7 @@ def registry_of(running: Mesh) -> Redis:
         port=state.redis_port,
         username=credential.user,
         password=credential.password,
+        decode_responses=True,
     )
 
 
@@ -304,11 +303,24 @@ async def nothing_is_under_way(running: Mesh) -> bool:
         return not await redis.exists(UNFINISHED, APPLIES, UNANNOUNCED)
 
 
-async def clear_registry(running: Mesh) -> None:
-    async with registry_of(running) as redis:
-        found = [key async for key in redis.scan_iter(f"{PREFIX}*")]
-        if found:
-            await redis.delete(*found)
+@asynccontextmanager
+async def second_coordinator(running: Mesh) -> AsyncIterator[Registry]:
+    """Write to the registry as a second coordinator would. The one that runs takes over what it finds."""
+    state = running.state
+    user = state.login("coordinator")
+    connecting = Bus.connect(state.hub_url, user.user, user.password, name="second coordinator")
+    async with registry_of(running) as redis, await connecting as bus:
+        log = RegistryLog(bus.connection)
+        await log.ensure()
+        registry = Registry(redis, log)
+        await registry.bring_up()
+        yield registry
+
+
+async def replace_registry(running: Mesh, commands: Sequence[RedisCommand] = ()) -> None:
+    """Empty the registry and run `commands`."""
+    async with registry_of(running) as redis, second_coordinator(running) as registry:
+        await registry.write(*replacing(await registry_keys(redis), commands))
 
 
 @asynccontextmanager
@@ -323,4 +335,4 @@ async def running_coordinator(running: Mesh) -> AsyncIterator[Trial]:
         finally:
             await end([beating])
             await trial.end_coordinator(signal.SIGKILL)
-            await clear_registry(running)
+            await replace_registry(running)

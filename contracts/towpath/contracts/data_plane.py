@@ -194,6 +194,10 @@ def inbox_prefix(user: str) -> str:
     return f"{INBOXES}{user}"
 
 
+REGISTRY_SUBJECTS = "towpath.registry.*"
+"""Subjects of the log with every write to the registry, at the hub. Only the coordinator may publish them."""
+
+
 def gate_prefix(site: str, reader: str) -> str:
     """Prefix under which another site, `reader`, asks for streams of a site, or of the hub.
 

@@ -207,8 +207,8 @@ class AdjustmentLost(Event):
 class RegistryBehind(Event):
     """A site has a job under a later epoch than the registry knows: the registry came from an old copy.
 
-    The coordinator touches nothing of the job, and refuses operations on it, until a person has restored the
-    newer registry.
+    The coordinator touches nothing of the job, and refuses operations on it, until `RebuildRegistry` has
+    adopted it, or a newer registry is restored.
     """
 
     subject = f"{_EVENT}.registry.{{job}}.behind"

@@ -41,6 +41,12 @@ COMMANDS.add_as(
     "towpath.cli.device_users:app",
     "Give devices, or groups of devices, users of their own at a site's MQTT broker.",
 )
+COMMANDS.add_as(
+    MESH,
+    "registry",
+    "towpath.cli.registry:app",
+    "Back up what the coordinator knows, bring a copy back, or ask the sites for it.",
+)
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(
     MESH,

@@ -31,7 +31,9 @@ from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.reading import Reading
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.registry.log import RegistryLog
 from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.registry.recovery import RegistryCommands
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
@@ -48,16 +50,19 @@ log = logging.getLogger(__name__)
 
 async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
     """Coordinate until `stop` is set. The next coordinator continues operations under way."""
-    registry = Registry.connect(settings)
-    try:
-        async with at_hub(settings, stop) as bus:
-            if bus is None:
-                return
-            await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
-            await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection))
+    async with at_hub(settings, stop) as bus:
+        if bus is None:
+            return
+        await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
+        await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection))
+        registry_log = RegistryLog(bus.connection)
+        await _patiently("log of the registry", registry_log.ensure)
+        registry = Registry.connect(settings, registry_log)
+        try:
+            await registry.bring_up()
             await _coordinate(settings, registry, bus, stop)
-    finally:
-        await registry.close()
+        finally:
+            await registry.close()
 
 
 async def _coordinate(
@@ -96,6 +101,7 @@ async def _coordinate(
             broadcasts = BroadcastCommands(situation, announcements.publish)
             await broadcasts.serve(bus)
             await plans.serve(bus)
+            await RegistryCommands(situation, pipelines).serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (
                 sites.watch(),

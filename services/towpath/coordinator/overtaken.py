@@ -2,8 +2,8 @@
 
 Epochs never fall. So a site that has a job under a later epoch than the registry ever told proves that the
 registry is behind. What it says of that job is then wrong: the owner would be stopped, and an earlier owner
-started from an old checkpoint. The coordinator touches nothing of such a job until a person has restored the
-newer registry.
+started from an old checkpoint. The coordinator touches nothing of such a job until someone lets it adopt what
+the site says, see `towpath.coordinator.registry.recovery`, or has restored a newer registry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Overtaken:
             " than the sites",
             field="job",
             value=self.job,
-            allowed="any operation, once the newer copy of the registry is back",
+            allowed="any operation, once `towpath registry rebuild` has taken the job from the site",
         )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 import signal
+import zlib
 
 import pytest
 from nats.js.errors import NotFoundError
@@ -16,6 +19,7 @@ from running.waiting import WITHIN_S, eventually
 from towpath.bus import follow_events
 from towpath.contracts.commands import (
     DeployJob,
+    ListJobs,
     ListOperations,
     ListSites,
     MigrateJob,
@@ -28,6 +32,8 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, CommandRefused, RegistryBehind, SiteChanged
+from towpath.contracts.message import now
+from towpath.contracts.registry import BackupRegistry, RebuildRegistry, RestoreRegistry
 from towpath.contracts.site import SiteState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -277,3 +283,41 @@ async def test_registry_when_it_is_older_than_the_sites_then_touches_no_job_and_
         refused = await trial.refusal(command)
         assert (refused.detail.code, "older than the sites" in str(refused)) == (ErrorCode.NOT_ALLOWED, True)
     await trial.ask(MigrateJob(job="lost", to="lga", strategy=GENERAL))  # Others go on.
+
+    rebuilt = await trial.ask(RebuildRegistry())
+    assert {each.job: (each.site, each.epoch, each.adopted) for each in rebuilt.behind} == {
+        "moved": ("lga", 2, True),
+        "returned": ("jfk", 3, True),
+        "later": ("jfk", 1, True),
+    }
+    await trial.ask(MigrateJob(job="moved", to="jfk", strategy=GENERAL))
+    assert trial.owners("moved") == ["jfk"]
+    for job in told:
+        trial.check_nothing_lost(job)
+
+
+async def test_registry_when_a_copy_is_restored_then_is_as_it_was_and_the_rest_comes_from_the_sites(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("stays")))
+    copy = await trial.ask(BackupRegistry())
+    await trial.ask(DeployJob(spec=spec("later")))
+
+    restored = await trial.ask(RestoreRegistry(**copy.model_dump()))
+    known = [job.spec.name for job in (await trial.ask(ListJobs())).jobs]
+    await trial.ask(RebuildRegistry())
+
+    assert (restored.jobs, [each.job for each in restored.behind]) == (1, ["later"])
+    assert known == ["stays"]
+    assert [job.spec.name for job in (await trial.ask(ListJobs())).jobs] == ["later", "stays"]
+
+
+async def test_restore_when_the_file_is_no_copy_then_is_refused_and_nothing_changes(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("stays")))
+    forged = zlib.compress(json.dumps([["CONFIG", "SET", "dir", "/"]]).encode())
+    command = RestoreRegistry(written_at=now(), jobs=0, content=base64.b64encode(forged).decode())
+
+    refused = await trial.refusal(command)
+
+    assert (refused.detail.field, refused.detail.value) == ("content", "CONFIG SET")
+    assert [job.spec.name for job in (await trial.ask(ListJobs())).jobs] == ["stays"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from running.coordinator import PROCESSING_WINDOW, Trial, spec
+from running.coordinator import PROCESSING_WINDOW, Trial, second_coordinator, spec
 from running.promises import promise
 from running.waiting import eventually
 from towpath.contracts.commands import (
@@ -23,8 +23,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.registry.jobs import ABORTS, Registry
-from towpath.coordinator.settings import CoordinatorSettings
+from towpath.coordinator.registry.jobs import ABORTS
 from towpath.protocols.requests import ABORTED
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -173,15 +172,14 @@ async def test_abort_when_the_coordinator_dies_before_heeding_it_then_the_next_o
     _, asking = await trial.migrate_in_background("counts")
     operation = await under_way(trial, "counts")
     await trial.end_coordinator(signal.SIGKILL)
-    registry = Registry.connect(CoordinatorSettings.from_home(trial.running.home.root))
-    record, _ = await registry.load(operation)
-    assert await registry.request(record, ABORTS)
-    await trial.start_coordinator()
-    assert ABORTED in (await failure(asking)).detail.message
-    assert (await shown(trial, operation)).state is OperationState.ROLLED_BACK
-    trial.check_nothing_lost("counts")
-    assert not await registry.is_requested(operation, ABORTS), "what has ended leaves nothing behind"
-    await registry.close()
+    async with second_coordinator(trial.running) as registry:
+        record, _ = await registry.load(operation)
+        assert await registry.request(record, ABORTS)
+        await trial.start_coordinator()
+        assert ABORTED in (await failure(asking)).detail.message
+        assert (await shown(trial, operation)).state is OperationState.ROLLED_BACK
+        trial.check_nothing_lost("counts")
+        assert not await registry.is_requested(operation, ABORTS), "what has ended leaves nothing behind"
 
 
 async def test_abort_when_the_coordinator_dies_while_going_back_then_the_next_one_goes_back(

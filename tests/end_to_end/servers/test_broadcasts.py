@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, cast
 
 import aiomqtt
 from nats.js.api import RePublish
 
+from running.coordinator import second_coordinator
 from running.mesh import REFUSED_S, Mesh, linked
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.broadcasts import Broadcasts
@@ -34,8 +34,6 @@ from towpath.contracts.data_plane import (
 from towpath.contracts.message import Event, now
 from towpath.contracts.site import Retention, SiteState
 from towpath.coordinator.broadcasts import BroadcastCommands
-from towpath.coordinator.registry.jobs import Registry
-from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.situation import Situation
 from towpath.streams.redelivery import Redelivery
 from towpath.streams.streams import SiteStreams
@@ -78,14 +76,16 @@ class Coordinator:
 @asynccontextmanager
 async def coordinating(mesh: Mesh) -> AsyncIterator[Coordinator]:
     """Run it within the block. It ends as if it were killed."""
-    registry = Registry.connect(CoordinatorSettings.from_home(Path(mesh.home.root)))
     login = mesh.state.login("coordinator")
     told: list[Event] = []
 
     async def tell(event: Event) -> None:
         told.append(event)
 
-    async with await Bus.connect(mesh.state.hub_url, login.user, login.password, name="coordinator") as bus:
+    async with (
+        await Bus.connect(mesh.state.hub_url, login.user, login.password, name="coordinator") as bus,
+        second_coordinator(mesh) as registry,
+    ):
         commands = BroadcastCommands(
             Situation(registry, cast("Any", AlwaysUp()), bus, cast("Any", None)), tell
         )
@@ -95,7 +95,6 @@ async def coordinating(mesh: Mesh) -> AsyncIterator[Coordinator]:
             yield Coordinator(commands, bus, told)
         finally:
             await end([task])
-            await registry.close()
 
 
 @asynccontextmanager

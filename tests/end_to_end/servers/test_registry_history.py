@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from running.servers import Server
@@ -16,6 +17,7 @@ from towpath.contracts.pipeline import Action, ApplyState, ChangeState, Pipeline
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
 from towpath.coordinator.registry import jobs as registry_module
 from towpath.coordinator.registry.jobs import Registry, journal_key, record_key
+from towpath.coordinator.registry.log import RegistryLog
 from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, apply_key
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.runner import Superseded
@@ -30,11 +32,13 @@ async def redis(redis_server: Server) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-def registry(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Registry:
+async def registry(redis: Redis, connection: Client, monkeypatch: pytest.MonkeyPatch) -> Registry:
     monkeypatch.setattr(registry_module, "OPERATIONS_KEPT", 3)
     monkeypatch.setattr(registry_module, "MIGRATIONS_KEPT", 2)
     monkeypatch.setattr(registry_module, "FORGET_EVERY", 1)
-    return Registry(redis)
+    log = RegistryLog(connection)
+    await log.ensure()
+    return Registry(redis, log)
 
 
 async def begin(

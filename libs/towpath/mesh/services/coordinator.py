@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
-from towpath.contracts.data_plane import gate_prefix
+from towpath.contracts.data_plane import REGISTRY_SUBJECTS, gate_prefix
 from towpath.contracts.message import HUB_SCOPE, ROOT
 from towpath.mesh.names import SERVER_NOTICES
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
@@ -21,6 +21,7 @@ COORDINATOR = register(
                 *own_calls([">"]),
                 "$JS.hub.API.>",
                 ARTEFACT_SUBJECTS,
+                REGISTRY_SUBJECTS,
                 *site_calls("*", READ),
                 *CONSUMING,
             ],

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from towpath.contracts.plan_rollout import PlanVersion
-from towpath.coordinator.registry.jobs import PREFIX, Registry
+from towpath.coordinator.registry.contents import PREFIX
+from towpath.coordinator.registry.jobs import Registry
 from towpath.plans.records import DeviceRecord, PlanRecord
 from towpath.protocols.runner import Superseded
 

@@ -7,7 +7,8 @@ site waits for it).
 from __future__ import annotations
 
 from towpath.contracts.broadcast import BroadcastState, BroadcastView, Content
-from towpath.coordinator.registry.jobs import PREFIX, Registry
+from towpath.coordinator.registry.contents import PREFIX
+from towpath.coordinator.registry.jobs import Registry
 
 BROADCASTS, CONTENTS = f"{PREFIX}broadcasts", f"{PREFIX}broadcast-contents"
 
@@ -33,32 +34,30 @@ class BroadcastStore:
         return None if text is None else BroadcastView.model_validate_json(text)
 
     async def contents(self) -> dict[str, Content]:
-        """Return what is sent, of all broadcasts for which a site waits.
-
-        Content without a broadcast is deleted: its coordinator was killed before it accepted the broadcast,
-        or after the last site had it.
-        """
+        """Return what is sent, of all broadcasts for which a site waits."""
         found: dict[str, str] = await self._registry.call("hgetall", CONTENTS)
-        waiting = {name for name, view in (await self.all()).items() if view.count(BroadcastState.WAITING)}
-        for name in found.keys() - waiting:
-            await self._registry.call("hdel", CONTENTS, name)
-        return {name: Content.model_validate_json(found[name]) for name in found.keys() & waiting}
+        return {name: Content.model_validate_json(text) for name, text in found.items()}
 
     async def add(self, view: BroadcastView, content: Content) -> None:
-        """Accept a broadcast. The second write decides: until then there is none."""
-        await self._registry.call("hset", CONTENTS, view.broadcast, content.model_dump_json())
-        await self._registry.call("hset", BROADCASTS, view.broadcast, view.model_dump_json())
+        """Accept a broadcast."""
+        await self._registry.write(
+            ("HSET", CONTENTS, view.broadcast, content.model_dump_json()),
+            ("HSET", BROADCASTS, view.broadcast, view.model_dump_json()),
+        )
 
     async def save(self, view: BroadcastView) -> None:
         """Keep how far a broadcast got. Forget its content when no site waits any more."""
-        await self._registry.call("hset", BROADCASTS, view.broadcast, view.model_dump_json())
-        if not view.count(BroadcastState.WAITING):
-            await self._registry.call("hdel", CONTENTS, view.broadcast)
+        is_over = not view.count(BroadcastState.WAITING)
+        await self._registry.write(
+            ("HSET", BROADCASTS, view.broadcast, view.model_dump_json()),
+            *([("HDEL", CONTENTS, view.broadcast)] if is_over else []),
+        )
+        if is_over:
             await self._forget_old()
 
     async def _forget_old(self) -> None:
         if await self._registry.call("hlen", BROADCASTS) <= KEPT:
             return
         over = [name for name, view in (await self.all()).items() if not view.count(BroadcastState.WAITING)]
-        for name in over[:-KEPT]:
-            await self._registry.call("hdel", BROADCASTS, name)
+        if over[:-KEPT]:
+            await self._registry.write(("HDEL", BROADCASTS, *over[:-KEPT]))

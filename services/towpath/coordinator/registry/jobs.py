@@ -12,18 +12,20 @@ import asyncio
 import builtins
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
 
 from towpath.bus.deadlines import check_in_time
 from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST
+from towpath.coordinator.registry.contents import PREFIX, UNDER_WAY, registry_keys, replacing
+from towpath.coordinator.registry.log import RedisCommand, RegistryLog
+from towpath.coordinator.registry.replica import REDIS_AWAY, Replica
+from towpath.coordinator.registry.scripts import ADOPT, APPEND, BEGIN, FINISH, REQUEST
 from towpath.coordinator.registry.stored_form import entry_text, record_text
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
@@ -32,7 +34,6 @@ from towpath.protocols.runner import Superseded
 log = logging.getLogger(__name__)
 
 
-PREFIX = "towpath:"
 JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
 OPERATIONS, UNFINISHED = f"{PREFIX}operations", f"{PREFIX}unfinished"
 ABORTS, FINISHES = f"{PREFIX}aborts", f"{PREFIX}finishes"
@@ -49,10 +50,6 @@ MIGRATIONS_KEPT = 2000
 
 FORGET_EVERY = 50
 """Operations that end between two searches for old ones. So many more may be kept for a while."""
-
-AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
-"""Errors while Redis restarts."""
-
 
 QUERY_S = 10.0
 """Time for a question to a registry that may be restarting."""
@@ -102,14 +99,16 @@ def command_key(command: str) -> str:
 class Registry:
     """Implements `towpath.protocols.runner.Ledger`, and begins and reads operations."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, registry_log: RegistryLog | None = None) -> None:
+        """Without its log the registry can only be read."""
         self._redis = redis
+        self._replica = Replica(redis, registry_log) if registry_log else None
         self._ended = 0
         self._entries: dict[str, tuple[str, JobEntry]] = {}
         """Job → its entry as Redis holds it, and as it was parsed: only changed entries are parsed again."""
 
     @classmethod
-    def connect(cls, settings: CoordinatorSettings) -> Registry:
+    def connect(cls, settings: CoordinatorSettings, registry_log: RegistryLog | None = None) -> Registry:
         """Make a registry. The connection is made when it is first needed."""
         redis = Redis(
             host=settings.redis_host,
@@ -121,48 +120,73 @@ class Registry:
             decode_responses=True,
             retry=Retry(NoBackoff(), 0),
         )
-        return cls(redis)
+        return cls(redis, registry_log)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
 
+    async def bring_up(self) -> None:
+        """Bring Redis to the end of the registry's log. Everything else comes after that."""
+        if self._replica is not None:
+            await self._replica.bring_up()
+
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Return the answer of Redis to a command that may be repeated. Wait while Redis is out of reach."""
+        """Return the answer of Redis to a command that changes nothing in the registry.
+
+        Waits while Redis is out of reach. When it is back, it first gets what it may have lost.
+        """
         return await self._patiently(lambda: getattr(self._redis, method)(*arguments))
 
-    async def _patiently(
-        self, call: Callable[[], Awaitable[Any]], before: Callable[[], None] = lambda: None
-    ) -> Any:
-        """Repeat until Redis answers: every call here may be repeated. `before` each, it may be given up."""
+    async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
         pause_s = 0.05
         while True:
-            before()
             try:
                 return await call()
-            except AWAY as error:
+            except REDIS_AWAY as error:
                 log.warning("the registry does not answer (%s), next attempt in %.2f s", error, pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
+            await self.bring_up()
 
-    async def run_script(self, script: str, keys: list[str], arguments: list[str]) -> Any:
-        """Run one of the scripts. Wait while Redis is out of reach."""
-        return await self.call("eval", script, len(keys), *keys, *arguments)
+    async def write(self, *commands: RedisCommand, check: Callable[[], None] = lambda: None) -> list[Any]:
+        """Write commands of Redis together, and return its answers. Waits while Redis or the hub is away.
 
-    async def accept(self, script: str, keys: list[str], arguments: list[str], command: str) -> Any:
-        """Run a script that accepts a command, and writes the key `command`, if its sender still waits.
+        Every command may be repeated. `check` is called before: what it raises ends the attempt.
+        """
+        assert self._replica is not None, "this registry is for reading"
+        return await self._replica.write(*commands, check=check)
+
+    async def run_script(
+        self, script: str, keys: list[str], arguments: list[str], check: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Run one of the scripts, see `write`."""
+        (answer,) = await self.write(("EVAL", script, str(len(keys)), *keys, *arguments), check=check)
+        return answer
+
+    async def accept(self, script: str, keys: list[str], arguments: list[str]) -> Any:
+        """Run a script that accepts a command, if its sender still waits.
 
         Raises `TowpathError` (deadline), and then it is not accepted.
         """
-        try:
-            return await self._patiently(
-                lambda: self._redis.eval(script, len(keys), *keys, *arguments), check_in_time
-            )
-        except TowpathError:
-            # The answer to an attempt may have been lost, and not the attempt. A repetition finds that out.
-            if not await self.call("exists", command):
-                raise
-            return await self.run_script(script, keys, arguments)
+        return await self.run_script(script, keys, arguments, check_in_time)
+
+    async def contents(self) -> list[RedisCommand]:
+        """Return commands that write the whole registry."""
+        assert self._replica is not None, "this registry is for reading"
+        return await self._replica.contents()
+
+    async def replace(self, commands: Sequence[RedisCommand]) -> None:
+        """Replace the whole registry by what these commands write, without what was under way."""
+        kept = [command for command in commands if command[1] not in UNDER_WAY]
+        await self.write(*replacing(await registry_keys(self._redis), kept))
+
+    async def adopt(self, entry: JobEntry) -> None:
+        """Write a job as its site has it. Raises `TowpathError` (busy) while an operation holds it."""
+        job = entry.spec.name
+        holder = await self.run_script(ADOPT, [LOCKS, JOBS, FORMER], [job, entry_text(entry)])
+        if holder:
+            raise busy(job, holder)
 
     async def begin(self, record: OperationRecord) -> str:
         """Accept an operation: write lock, record and command in one durable write. Return its id.
@@ -185,7 +209,6 @@ class Registry:
                 "/".join(map(str, counts)),
                 str(COMMAND_REMEMBERED_S),
             ],
-            command_key(record.command),
         )
         if verdict == "busy":
             raise busy(record.job, detail)
@@ -237,10 +260,7 @@ class Registry:
 
     async def announced(self, operation: str) -> None:
         """See `Ledger.announced`."""
-        await self.call("srem", ABORTS, operation)
-        await self.call("srem", FINISHES, operation)
-        # SIGKILL here: the operation is still unfinished, so the next coordinator comes to this line again.
-        await self.call("srem", UNFINISHED, operation)
+        await self.write(*(("SREM", some, operation) for some in (ABORTS, FINISHES, UNFINISHED)))
         await self._forget_old()
 
     async def _forget_old(self) -> None:
@@ -262,14 +282,7 @@ class Registry:
     async def _forget(self, record: OperationRecord) -> None:
         """Delete an ended operation, its journal, and the note that its command was executed."""
         keys = record_key(record.id), journal_key(record.id), command_key(record.command)
-
-        def together() -> Awaitable[Any]:
-            transaction = self._redis.pipeline(transaction=True)
-            transaction.delete(*keys)
-            transaction.zrem(OPERATIONS, record.id)
-            return transaction.execute()
-
-        await self._patiently(together)
+        await self.write(("DEL", *keys), ("ZREM", OPERATIONS, record.id))
 
     async def request(self, record: OperationRecord, kind: str) -> bool:
         """Keep a request about an operation, in `ABORTS` or `FINISHES`. Return False when it has ended."""

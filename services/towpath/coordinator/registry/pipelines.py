@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import PipelineVersion
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.registry.jobs import COMMAND_REMEMBERED_S, PREFIX, Registry
+from towpath.coordinator.registry.contents import PREFIX
+from towpath.coordinator.registry.jobs import COMMAND_REMEMBERED_S, Registry
 from towpath.coordinator.registry.scripts import BEGIN_APPLY, END_APPLY, SAVE_CHANGE
 
 PIPELINES, APPLIES = f"{PREFIX}pipelines", f"{PREFIX}applies"
@@ -107,7 +108,6 @@ class PipelineStore:
                 str(COMMAND_REMEMBERED_S),
                 *flat,
             ],
-            pipeline_command_key(record.command),
         )
         if verdict == "busy":
             raise busy_pipeline(name, detail)
@@ -158,7 +158,7 @@ class PipelineStore:
 
     async def announced(self, apply: str) -> None:
         """Note that the end of the apply was announced."""
-        await self._registry.call("srem", UNANNOUNCED, apply)
+        await self._registry.write(("SREM", UNANNOUNCED, apply))
 
     async def load(self, apply: str) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:
         """Return an apply and its changes."""

@@ -73,6 +73,17 @@ return 'written'
 )
 """Write the ended record and give the lock back."""
 
+ADOPT = """
+-- KEYS locks, jobs, former
+-- ARGV job, entry
+local holder = redis.call('HGET', KEYS[1], ARGV[1])
+if holder then return holder end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('HDEL', KEYS[3], ARGV[1])
+return ''
+"""
+"""Write a job as its site has it, if no operation holds it."""
+
 REQUEST = """
 -- KEYS locks, requests of a kind
 -- ARGV job, operation

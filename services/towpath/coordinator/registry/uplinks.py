@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from towpath.contracts.data_plane import uplink_stream
 from towpath.contracts.uplink import ResolvedUplink, SetUplinks
-from towpath.coordinator.registry.jobs import PREFIX, Registry
+from towpath.coordinator.registry.contents import PREFIX
+from towpath.coordinator.registry.jobs import Registry
 
 UPLINKS, PURGED, REVISION = f"{PREFIX}uplinks", f"{PREFIX}uplinks-purged", f"{PREFIX}uplinks-revision"
 
@@ -28,21 +29,17 @@ class UplinkStore:
     async def save(self, uplink: ResolvedUplink) -> None:
         """Add an uplink, or replace the one of its name."""
         name = uplink.spec.name
-        await self._next_revision()
-        await self._registry.call("srem", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
-        await self._registry.call("hset", UPLINKS, name, uplink.model_dump_json())
+        await self._registry.write(
+            ("INCR", REVISION),
+            ("SREM", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}"),
+            ("HSET", UPLINKS, name, uplink.model_dump_json()),
+        )
 
     async def remove(self, uplink: ResolvedUplink, *, purge: bool) -> None:
         """Forget an uplink."""
         name = uplink.spec.name
-        await self._next_revision()
-        if purge:
-            await self._registry.call("sadd", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
-        await self._registry.call("hdel", UPLINKS, name)
-
-    async def _next_revision(self) -> None:
-        """Count the revision up before the change. If only one of both is done, sites hear of the other."""
-        await self._registry.call("incr", REVISION)
+        purged = ("SADD", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
+        await self._registry.write(("INCR", REVISION), *([purged] if purge else []), ("HDEL", UPLINKS, name))
 
     async def sets(self, sites: Iterable[str]) -> list[SetUplinks]:
         """Return what each of these sites has to do; nothing in a mesh that never had an uplink."""

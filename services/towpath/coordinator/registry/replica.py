@@ -1,0 +1,262 @@
+"""Redis as the registry's log says: what reads the registry reads here, and what writes it writes both.
+
+A write is stored in the log first. Then it is applied to Redis in the log's order, together with its place in
+the log. So a coordinator sees how far a Redis has come, and applies what is missing: after a power cut, after
+a restore from an old copy, and to an empty Redis on another machine.
+
+Writes may be repeated: after a lost answer a command is applied again, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import nats.errors
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError, WatchError
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.message import new_identifier
+from towpath.coordinator.registry.contents import APPLIED, contents, registry_keys, replacing
+from towpath.coordinator.registry.log import (
+    ENTRY_BYTES,
+    Entry,
+    Moved,
+    RedisCommand,
+    RegistryLog,
+    Standing,
+    packed,
+)
+
+log = logging.getLogger(__name__)
+
+REDIS_AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+"""Errors while Redis restarts."""
+
+AWAY = (*REDIS_AWAY, WatchError, nats.errors.Error, asyncio.TimeoutError)
+"""Errors while Redis or the hub's server restarts, or another coordinator writes. The next attempt helps."""
+
+MOST_PAUSE_S = 1.0
+
+ENOUGH = 1024**2
+"""Characters of an entry of the log. Writes that wait are stored in one, which is synced once for all."""
+
+SNAPSHOT_EVERY = 10_000
+"""Entries of the log after which a snapshot takes their place. To apply them all takes some seconds."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Write:
+    """Commands that are written together, and their answers."""
+
+    commands: Sequence[RedisCommand]
+    check: Callable[[], None]
+    """Raises if the write is no longer wanted."""
+    size: int
+    """Characters of the commands."""
+    answers: asyncio.Future[list[Any]]
+    context: Context = field(default_factory=copy_context)
+    """The context in which `check` knows its sender."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place in the log."""
+
+    life: str
+    serial: int
+
+    def __str__(self) -> str:
+        return f"{self.serial} {self.life}"
+
+    @classmethod
+    def of(cls, text: Any) -> _Place | None:
+        serial, _, life = (text or "").partition(" ")
+        return cls(life, int(serial)) if serial else None
+
+
+class Replica:
+    """Writes to the log and to Redis, and keeps Redis where the log is."""
+
+    def __init__(self, redis: Redis, registry_log: RegistryLog) -> None:
+        self._redis = redis
+        self._log = registry_log
+        self._writing = asyncio.Lock()
+        """Held by the one that stores what waits, its own write and those of others."""
+        self._waiting: list[_Write] = []
+        self._place: _Place | None = None
+        """The end of the log, as far as this coordinator knows. Redis has everything up to it."""
+        self._snapshot_at = 0
+
+    async def bring_up(self) -> None:
+        """Apply to Redis what it misses of the log. Waits while one of both is away."""
+        async with self._writing:
+            await self._patiently(self._catch_up)
+
+    async def contents(self) -> list[RedisCommand]:
+        """Return commands that write the whole registry, as it is between two writes."""
+        async with self._writing:
+            await self._patiently(self._catch_up)
+            return await self._patiently(lambda: contents(self._redis))
+
+    async def write(self, *commands: RedisCommand, check: Callable[[], None] = lambda: None) -> list[Any]:
+        """Write commands together, and return the answers of Redis. Waits while it or the hub is away.
+
+        `check` is called before they are stored, perhaps more than once; what it raises ends the attempt.
+        Raises `TowpathError` if they are too large for the log.
+        """
+        size = sum(len(part) for command in commands for part in command)
+        if size > ENTRY_BYTES:
+            packed(commands)
+        write = _Write(commands, check, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(write)
+        try:
+            while not write.answers.done():
+                async with self._writing:
+                    if not write.answers.done():
+                        await self._patiently(self._commit)
+        finally:
+            if write in self._waiting:  # Cancelled.
+                self._waiting.remove(write)
+        return write.answers.result()
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        pause_s = 0.05
+        while True:
+            try:
+                return await work()
+            except AWAY as error:
+                log.warning("the registry waits: %s: %s", type(error).__name__, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MOST_PAUSE_S)
+
+    async def _commit(self) -> None:
+        """Store some of the writes that wait, apply them, and answer them."""
+        async with self._redis.pipeline(transaction=True) as redis:
+            await redis.watch(APPLIED)
+            if self._place is None or _Place.of(await redis.get(APPLIED)) != self._place:
+                await self._catch_up()
+                return
+            batch = self._next_batch()
+            commands = [command for write in batch for command in write.commands]
+            if not commands:
+                return
+            id, end = new_identifier(), self._place.serial
+            try:
+                serial = await self._patiently(lambda: self._log.append(commands, id, end))
+            except Moved:
+                # It was stored after all, or another coordinator has written: then this is tried again.
+                answers = (await self._patiently(self._catch_up)).get(id)
+            else:
+                answers = await self._applied(redis, Entry(serial, id, commands))
+        if answers is not None:
+            self._answer(batch, answers)
+        if self._place is not None and self._place.serial - self._snapshot_at >= SNAPSHOT_EVERY:
+            await self._save_snapshot()
+
+    def _next_batch(self) -> list[_Write]:
+        """Return the next writes. Those that are no longer wanted are answered with the reason."""
+        batch: list[_Write] = []
+        for write in [*self._waiting]:
+            try:
+                write.context.run(write.check)
+            except TowpathError as error:
+                self._waiting.remove(write)
+                write.answers.set_exception(error)
+                continue
+            batch.append(write)
+            if sum(write.size for write in batch) >= ENOUGH:
+                break
+        return batch
+
+    def _answer(self, batch: list[_Write], answers: list[Any]) -> None:
+        for write in batch:
+            count = len(write.commands)
+            own, answers = answers[:count], answers[count:]
+            if write in self._waiting:  # Else it was cancelled meanwhile.
+                self._waiting.remove(write)
+                failed = next((answer for answer in own if isinstance(answer, Exception)), None)
+                write.answers.set_exception(failed) if failed else write.answers.set_result(own)
+
+    async def _applied(self, redis: Pipeline, entry: Entry) -> list[Any]:
+        """Apply an entry that was just stored, and return the answers.
+
+        `redis` has watched since before that no one else applies any.
+        """
+        assert self._place is not None
+        place = _Place(self._place.life, entry.serial)
+        try:
+            answers = await _together(redis, entry.commands, place)
+        except AWAY:
+            found = await self._patiently(self._catch_up)
+            # If it is not found, Redis has applied it, and its answer was lost.
+            return found.get(entry.id) or await self._patiently(lambda: self._repeated(entry.commands))
+        self._place = place
+        return answers
+
+    async def _repeated(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        async with self._redis.pipeline(transaction=True) as redis:
+            return await _together(redis, commands, None)
+
+    async def _catch_up(self) -> dict[str, list[Any]]:
+        """Bring Redis to the end of the log. Return the answers to what was missing, by the entries' ids."""
+        standing = await self._log.standing()
+        place = _Place.of(await self._redis.get(APPLIED))
+        if standing.last == 0 or (place and place.life == standing.life and place.serial > standing.last):
+            # The log is new, or has lost its end. This Redis is what there is.
+            self._place = _Place(standing.life, standing.last)
+            await self._save_snapshot()
+            return {}
+        if place is None or place.life != standing.life or place.serial < standing.first - 1:
+            place = await self._restore(standing)
+        answers: dict[str, list[Any]] = {}
+        async for entry in self._log.entries(place.serial, standing.last):
+            async with self._redis.pipeline(transaction=True) as redis:
+                await redis.watch(APPLIED)
+                if _Place.of(await redis.get(APPLIED)) != place:
+                    raise WatchError("another coordinator applies the log")
+                place = _Place(place.life, entry.serial)
+                answers[entry.id] = await _together(redis, entry.commands, place)
+        self._place = place
+        return answers
+
+    async def _restore(self, standing: Standing) -> _Place:
+        """Replace what is in Redis by the log's newest snapshot."""
+        snapshot = await self._log.snapshot()
+        place = _Place(standing.life, snapshot.serial if snapshot else 0)
+        keys = await registry_keys(self._redis)
+        log.warning("the registry is restored from its log: Redis had %d keys", len(keys))
+        async with self._redis.pipeline(transaction=True) as redis:
+            await _together(redis, [*replacing(keys, snapshot.commands if snapshot else [])], place)
+        self._snapshot_at = place.serial
+        return place
+
+    async def _save_snapshot(self) -> None:
+        """Store all that Redis has in the log, in the place of the entries so far."""
+        assert self._place is not None
+        try:
+            end = await self._log.save(await contents(self._redis), self._place.serial)
+        except Moved:
+            self._place = None  # Another coordinator writes.
+            return
+        self._place = _Place(self._place.life, end)
+        self._snapshot_at = end
+        await self._redis.set(APPLIED, str(self._place))
+
+
+async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
+    """Run commands as one transaction that also writes the place in the log. Errors are answers."""
+    redis.multi()
+    for command in commands:
+        redis.execute_command(*command)
+    if place is not None:
+        redis.set(APPLIED, str(place))
+    return (await redis.execute(raise_on_error=False))[: len(commands)]

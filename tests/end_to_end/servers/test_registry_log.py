@@ -1,0 +1,157 @@
+"""The registry outlives its Redis: what was written is in a stream of the hub, on real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+from redis.asyncio import Redis
+
+from running.servers import Server
+from towpath.coordinator.registry import replica
+from towpath.coordinator.registry.contents import contents
+from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.registry.log import STREAM, RegistryLog
+
+
+@pytest.fixture
+async def redis(redis_server: Server) -> AsyncIterator[Redis]:
+    async with Redis(port=redis_server.port, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def registry(redis: Redis, connection: Client) -> Registry:
+    return await opened(redis, connection)
+
+
+async def opened(redis: Redis, connection: Client) -> Registry:
+    log = RegistryLog(connection)
+    await log.ensure()
+    registry = Registry(redis, log)
+    await registry.bring_up()
+    return registry
+
+
+async def write_some(registry: Registry) -> None:
+    await asyncio.gather(*(registry.write(("HSET", "towpath:jobs", f"job-{n}", "old")) for n in range(100)))
+    await registry.write(
+        ("HSET", "towpath:jobs", "job-1", "new"),
+        ("RPUSH", "towpath:journal:o1", "begun", "ended"),
+        ("SADD", "towpath:unfinished", "o1"),
+        ("ZADD", "towpath:operations", "1.5", "o1"),
+        ("SET", "towpath:command:c1", "o1", "EX", "1000"),
+        ("EVAL", "return redis.call('INCR', KEYS[1])", "1", "towpath:uplinks-revision"),
+    )
+
+
+async def kept(redis: Redis) -> dict[str, list[str]]:
+    """Return the registry without the order of members and the times at which keys expire."""
+    commands = [command for command in await contents(redis) if command[0] != "PEXPIREAT"]
+    return {key: sorted(parts) for _, key, *parts in commands}
+
+
+async def test_registry_when_its_redis_is_emptied_then_the_next_coordinator_has_everything(
+    registry: Registry, redis: Redis, connection: Client
+) -> None:
+    await write_some(registry)
+    before = await kept(redis)
+
+    await redis.flushall()
+    after = await opened(redis, connection)
+
+    assert await kept(redis) == before
+    assert 0 < await redis.ttl("towpath:command:c1") <= 1000
+    assert await after.call("hget", "towpath:jobs", "job-1") == "new"
+
+
+async def test_registry_when_its_redis_is_emptied_under_it_then_the_next_write_finds_everything(
+    registry: Registry, redis: Redis
+) -> None:
+    await write_some(registry)
+
+    await redis.flushall()
+    (count,) = await registry.write(("HSET", "towpath:jobs", "another", "job"))
+
+    assert count == 1
+    assert await redis.hlen("towpath:jobs") == 101
+
+
+async def test_registry_when_redis_comes_back_from_an_old_copy_then_gets_what_it_misses(
+    registry: Registry, redis: Redis, connection: Client
+) -> None:
+    await registry.write(("HSET", "towpath:jobs", "a", "1"))
+    place = await redis.get("towpath:applied")
+    await registry.write(("HSET", "towpath:jobs", "a", "2"))
+
+    await redis.hset("towpath:jobs", "a", "1")
+    await redis.set("towpath:applied", place or "")
+    await opened(redis, connection)
+
+    assert await redis.hget("towpath:jobs", "a") == "2"
+
+
+async def test_log_when_it_grows_then_a_snapshot_takes_the_place_of_its_entries(
+    registry: Registry, redis: Redis, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "SNAPSHOT_EVERY", 20)
+    await redis.set("towpath:transfer:o1:state", "state on its way")
+    for number in range(50):
+        await registry.write(("HSET", "towpath:jobs", f"job-{number}", "x" * 1000))
+    before = await kept(redis)
+
+    info = await connection.jetstream().stream_info(STREAM)
+    await redis.flushall()
+    await opened(redis, connection)
+
+    assert info.state.messages < 25
+    assert await kept(redis) == before
+    assert not await redis.exists("towpath:transfer:o1:state")
+
+
+async def test_registry_when_the_log_is_new_then_redis_is_what_there_is(
+    redis: Redis, connection: Client
+) -> None:
+    await redis.hset("towpath:jobs", "a", "of an earlier version")
+    await opened(redis, connection)
+
+    await redis.flushall()
+    await opened(redis, connection)
+
+    assert await redis.hgetall("towpath:jobs") == {"a": "of an earlier version"}
+
+
+async def test_registry_when_two_coordinators_write_at_once_then_redis_has_the_order_of_the_log(
+    registry: Registry, redis: Redis, connection: Client
+) -> None:
+    other = await opened(redis, connection)
+    writes = [
+        each.write(("RPUSH", "towpath:journal:o1", f"{name}-{number}"))
+        for number in range(30)
+        for name, each in (("one", registry), ("other", other))
+    ]
+
+    await asyncio.gather(*writes)
+    live = await redis.lrange("towpath:journal:o1", 0, -1)
+    await redis.flushall()
+    await opened(redis, connection)
+
+    assert len(live) == 60
+    assert await redis.lrange("towpath:journal:o1", 0, -1) == live
+
+
+async def test_write_when_both_servers_are_killed_then_waits_and_is_there_once(
+    registry: Registry, redis: Redis, redis_server: Server, nats_server: Server
+) -> None:
+    await write_some(registry)
+    writing = [asyncio.create_task(registry.write(("SADD", "towpath:set", str(n)))) for n in range(20)]
+    await asyncio.sleep(0)
+
+    await asyncio.gather(redis_server.kill(), nats_server.kill())
+    await asyncio.gather(redis_server.start(), nats_server.start())
+    async with asyncio.timeout(30):
+        await asyncio.gather(*writing)
+
+    assert await redis.scard("towpath:set") == 20
