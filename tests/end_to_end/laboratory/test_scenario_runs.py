@@ -89,10 +89,12 @@ async def test_scenarios_when_run_one_after_another_then_find_what_is_there_and_
 def test_scenario_when_it_plants_a_bug_in_a_mesh_that_runs_then_the_checker_finds_it_and_nothing_stays(
     shared_mesh: WholeMesh, tmp_path: Path
 ) -> None:
-    """The probes and times hold on a busy machine, too."""
+    """The probes and times hold on a busy machine, too: the bug is planted once results flow."""
     planted = read_document("results-lost-at-sink")
-    planted |= {"steady_state": STEADY, "expect": {"lost": {"at_least": 1}}}
-    planted["phases"] = {"before_s": "1s", "during_s": "8s", "after_s": "240s", "steady_s": "1s"}
+    flowing = [*STEADY, {"probe": "output_gap", "job": "counted", "at_most_s": 60}]
+    planted |= {"steady_state": flowing, "expect": {"lost": {"at_least": 1}}}
+    patient = {"begin_within_s": "240s", "after_s": "240s"}
+    planted["phases"] = {"before_s": "1s", "during_s": "8s", "steady_s": "1s", **patient}
     planted["timeline"][0]["load"][0]["every"] = 2
     scenario = tmp_path / "planted.yaml"
     scenario.write_text(json.dumps(planted))
