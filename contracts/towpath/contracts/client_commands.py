@@ -16,6 +16,7 @@ from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS
 from towpath.contracts.placement import PLACEMENT_COMMANDS
 from towpath.contracts.plan_commands import PLAN_COMMANDS
 from towpath.contracts.registry import REGISTRY_COMMANDS
+from towpath.contracts.standby import STANDBY_COMMANDS
 from towpath.contracts.storage import VALUE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS
 from towpath.contracts.uplink import UPLINK_COMMANDS
@@ -27,6 +28,7 @@ CLIENT_COMMANDS: tuple[type[Command[Any]], ...] = (
     *BROADCAST_COMMANDS,
     *PLAN_COMMANDS,
     *REGISTRY_COMMANDS,
+    *STANDBY_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,
     *METRIC_COMMANDS,

@@ -63,6 +63,7 @@ class OperationKind(StrEnum):
     UPDATE = "update"
     REMOVE = "remove"
     MIGRATE = "migrate"
+    FAIL_OVER = "fail-over"
 
 
 class OperationAnswer(Model):
@@ -139,6 +140,8 @@ class RemoveJob(Command[OperationAnswer]):
     """Also delete the output stream with what is in it."""
     drain: bool = False
     """First process everything that the inputs hold when the command comes."""
+    force: bool = False
+    """Also while its site is out of reach. If the site comes back, it forgets the job then."""
     wait: bool = True
 
 

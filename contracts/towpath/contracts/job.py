@@ -156,6 +156,15 @@ class QualityOfService(Model):
         return self
 
 
+class Standby(Model):
+    """Where the job goes on if its site is lost: that site has copies of its inputs and of its state."""
+
+    site: SiteName
+    every_s: float = Field(default=10.0, ge=1, le=3600)
+    """Seconds between two copies of the state. Only what changed is sent. After a failover, the events since
+    the last copy are processed again."""
+
+
 class JobSpec(Model):
     """A job as a user describes it."""
 
@@ -174,6 +183,8 @@ class JobSpec(Model):
     """An engine of its own, which starts and ends with it; null: it shares the site's with other jobs."""
     qos: QualityOfService | None = None
     """Its quality of service. An update may change this while the job runs."""
+    standby: Standby | None = None
+    """Null: if its site is lost, the job is, too. An update may change this while the job runs."""
 
     @model_validator(mode="after")
     def _inputs_differ(self) -> JobSpec:
@@ -272,6 +283,8 @@ class DesiredState(StrEnum):
     RUNNING = "running"
     HELD = "held"
     """Prepared, nothing consumed: a target that waits for state, or a source that has paused."""
+    STANDBY = "standby"
+    """Another site runs it. Its inputs and its state are copied here."""
 
 
 class Derivation(Model):
@@ -324,6 +337,7 @@ class JobState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     HELD = "held"
+    STANDBY = "standby"
     RETRYING = "retrying"
     """The query failed and is started again after a pause."""
     FAILED = "failed"

@@ -123,7 +123,7 @@ JOBS = (
         "removeJob",
         RemoveJob,
         path_fields=_JOB,
-        query=fields_of(RemoveJob, "RemoveQuery", "purge", "drain"),
+        query=fields_of(RemoveJob, "RemoveQuery", "purge", "drain", "force"),
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
     ),

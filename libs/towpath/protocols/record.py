@@ -165,6 +165,8 @@ class OperationRecord(Model):
     """Input → serial number after which an update lets the job go on."""
     is_broken: bool = False
     """The job had failed for good when the operation was accepted."""
+    forced: bool = False
+    """A remove does not ask the job's site, which is out of reach."""
     drain: bool = False
     """A remove lets the job process first what its inputs hold."""
     drain_inputs: list[str] = []

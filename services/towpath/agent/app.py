@@ -39,6 +39,7 @@ from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
 from towpath.agent.site_metrics import SiteMetrics, ensure_metrics
+from towpath.agent.standbys import Standbys
 from towpath.agent.storage import Storage
 from towpath.agent.unkept_events import UnkeptEvents
 from towpath.agent.uplinks import Uplinks
@@ -77,6 +78,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
+from towpath.contracts.standby import KeepStandby, TakeOver
 from towpath.contracts.uplink import ReportUplinks, SetUplinks
 from towpath.hooks.extension import at_site
 from towpath.mesh.broker_health import BrokerHealth
@@ -181,6 +183,9 @@ async def _serve(
     await roles.recover()
     handlers = AgentHandlers(jobs, reception, bus.publish)
     await serve(bus, site, handlers, artefacts, roles, Outputs(streams))
+    standbys = Standbys(jobs, reception)
+    await bus.serve(KeepStandby, looked_at(standbys.keep), site=site)
+    await bus.serve(TakeOver, looked_at(standbys.take_over), site=site)
     await bus.serve(AdjustJob, looked_at(Adjustments(site, jobs).adjust), site=site)
     await bus.serve(DeliverBroadcast, looked_at(Broadcasts(streams).deliver), site=site)
 

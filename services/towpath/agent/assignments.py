@@ -4,7 +4,9 @@ jobs/<job>/assignment.json       the assignment (absent: nothing must run)
 jobs/<job>/checkpoint-<n>/       state of generation n
 jobs/<job>/incoming/             state that is arriving in a migration
 jobs/<job>/outgoing/             links to the state being sent, and to the state it continues from
-jobs/<job>/cache/                state as it was when the job left, so that a return transfers less
+jobs/<job>/cache/                state as it was when the job left, so that a return transfers less; or the
+                                 copy that a standby has
+jobs/<job>/standby.json          what that copy is; absent: it is older than the job's present generation
 jobs/<job>/role                  the migration in which this site is source or target
 jobs/<job>/derived-<n>           marks how `checkpoint-<n>` was made from the previous generation's
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
@@ -23,9 +25,11 @@ from pathlib import Path
 
 from towpath.atomic_write import sync_directory, sync_tree, write_atomically
 from towpath.checkpoints.inventory import digest_of_inventory, inventory, is_transient
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import StateSize
+from towpath.contracts.standby import StandbyCopy
 from towpath.engines.checkpoint_format import CheckpointFormat
 
 log = logging.getLogger(__name__)
@@ -56,7 +60,9 @@ class AssignmentStore:
         (directory / "left").unlink(missing_ok=True)
 
     def checkpoint(self, assignment: Assignment) -> Path:
-        """Return the directory of the job's state."""
+        """Return the directory of the job's state: at a standby, of the copy."""
+        if assignment.desired is DesiredState.STANDBY:
+            return self.cache(assignment.spec.name)
         return self._of(assignment.spec.name) / f"checkpoint-{assignment.generation}"
 
     def position(self, assignment: Assignment) -> dict[str, int]:
@@ -133,6 +139,54 @@ class AssignmentStore:
         self._sync(checkpoint)
         return True
 
+    def standby_copy(self, assignment: Assignment) -> StandbyCopy | None:
+        """Return what the copy at a standby is; None if it has none of the job's generation."""
+        job = assignment.spec.name
+        note = self._of(job) / "standby.json"
+        if not (note.exists() and self.cache(job).is_dir()):
+            return None
+        copy = StandbyCopy.model_validate_json(note.read_bytes())
+        return copy if copy.generation == assignment.generation else None
+
+    def adopt_standby(self, assignment: Assignment, arrived: StandbyCopy) -> bool:
+        """Make the state that has arrived the standby's copy. False if it does not have its digest.
+
+        It may be repeated after a crash at any line. While there is no note, there is no copy, and the next
+        one is on its way. The files of an interrupted change spare the next transfer most of its work.
+        """
+        job = assignment.spec.name
+        note, incoming, cache = self._of(job) / "standby.json", self.incoming(job), self.cache(job)
+        if note.exists() and StandbyCopy.model_validate_json(note.read_bytes()).digest == arrived.digest:
+            write_atomically(note, arrived.model_dump_json())
+            return True
+        if digest_of_inventory(inventory(incoming)) != arrived.digest:
+            return False
+        self._sync(incoming)
+        note.unlink(missing_ok=True)
+        shutil.rmtree(cache, ignore_errors=True)
+        incoming.rename(cache)
+        sync_directory(self._of(job))
+        write_atomically(note, arrived.model_dump_json())
+        return True
+
+    def begin_from_standby(self, assignment: Assignment) -> None:
+        """Make the standby's copy the checkpoint with which the job goes on. It may be repeated.
+
+        Raises `TowpathError` if there is none.
+        """
+        job = assignment.spec.name
+        note, cache, checkpoint = self._of(job) / "standby.json", self.cache(job), self.checkpoint(assignment)
+        if cache.is_dir() and self.standby_copy(assignment) is not None:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            cache.rename(checkpoint)
+        elif not checkpoint.is_dir():
+            raise TowpathError(
+                ErrorCode.FAILED, "there is no copy of the job's state here", field="job", value=job
+            )
+        self.checkpoints.relocate(checkpoint)
+        self._sync(checkpoint)
+        note.unlink(missing_ok=True)
+
     def _sync(self, checkpoint: Path) -> None:
         if self.durable and checkpoint.exists():
             sync_tree(checkpoint)
@@ -176,7 +230,8 @@ class AssignmentStore:
         write_atomically(left, "")
         (self._of(job) / "assignment.json").unlink(missing_ok=True)
         checkpoint = self.checkpoint(assignment)
-        if checkpoint.exists():
+        if checkpoint.exists() and checkpoint != self.cache(job):
+            (self._of(job) / "standby.json").unlink(missing_ok=True)
             shutil.rmtree(self.cache(job), ignore_errors=True)
             checkpoint.rename(self.cache(job))
         self.drop_incoming(job)
@@ -238,3 +293,8 @@ def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignmen
         for entry in assignment.inputs
     ]
     return assignment.model_copy(update={"inputs": inputs})
+
+
+def beginnings_of(assignment: Assignment) -> dict[str, int]:
+    """Return where the job began in each input, as far as that is settled (input → serial)."""
+    return {e.name: e.after_serial for e in assignment.inputs if e.after_serial is not None}

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from nats.errors import Error as NatsError
 
-from towpath.agent.assignments import going_on_after, held, owned
+from towpath.agent.assignments import beginnings_of, going_on_after, held, owned
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
@@ -217,5 +217,4 @@ class AgentHandlers:
 
 
 def _with_beginnings_of(assignment: Assignment, known: Assignment) -> Assignment:
-    begun = {e.name: e.after_serial for e in known.inputs if e.after_serial is not None}
-    return going_on_after(assignment, begun)
+    return going_on_after(assignment, beginnings_of(known))

@@ -84,13 +84,12 @@ class Jobs:
         status = self._statuses.get(job)
         if status is not None and status.version == assignment.version and _should_run(assignment):
             return status
-        state = JobState.STARTING if _should_run(assignment) else JobState.HELD
         return JobStatus(
             job=job,
             epoch=assignment.epoch,
             revision=assignment.revision,
             adjustments=assignment.adjustments,
-            state=state,
+            state=_WAITING[assignment.desired],
             error=self._unplaced.get(job),
         )
 
@@ -281,6 +280,14 @@ class Jobs:
             for assignment in self.assignments.values()
             for entry in assignment.inputs
         )
+
+
+_WAITING = {
+    DesiredState.RUNNING: JobState.STARTING,
+    DesiredState.HELD: JobState.HELD,
+    DesiredState.STANDBY: JobState.STANDBY,
+}
+"""Desired state → state of a job of which the engine says nothing."""
 
 
 def _should_run(assignment: Assignment) -> bool:

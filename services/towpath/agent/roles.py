@@ -40,6 +40,7 @@ from towpath.contracts.migration import (
     Shipped,
 )
 from towpath.contracts.reply import Done
+from towpath.contracts.standby import standby_operation
 from towpath.engines.checkpoint_format import CheckpointFormat, Shipment
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.tasks import NotInTime, end, to_the_end, until
@@ -84,7 +85,8 @@ class Roles:
         for assignment in self.jobs.assignments.values():
             outgoing = self.jobs.store.outgoing(assignment.spec.name)  # Nothing is being sent now.
             await asyncio.to_thread(shutil.rmtree, outgoing, ignore_errors=True)
-            if assignment.desired is DesiredState.HELD and assignment.migration is not None:
+            waits = assignment.desired in (DesiredState.HELD, DesiredState.STANDBY)
+            if waits and assignment.migration is not None:
                 self.reception.open(assignment)
 
     async def assign_role(self, command: AssignRole) -> Done:
@@ -162,8 +164,13 @@ class Roles:
             )
 
     async def ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
-        """Source: send the state of the running job, and then its changes until they are small."""
-        await self._with_role(command.job, command.operation)
+        """Source, or owner of a job with a standby: send the state of the running job, and then its changes
+        until they are small."""
+        owned_epoch = self.jobs.get(command.job).epoch
+        if command.operation != standby_operation(command.job, owned_epoch):
+            await self._with_role(command.job, command.operation)
+        elif await asyncio.to_thread(self.jobs.store.role, command.job) is not None:
+            raise TowpathError(ErrorCode.BUSY, "the job is about to move", field="job", value=command.job)
         return await self._unless_called_off(command.job, lambda: self._ship(command))
 
     async def _ship(self, command: ShipCheckpoint) -> Shipped:

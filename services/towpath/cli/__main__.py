@@ -65,6 +65,12 @@ COMMANDS.add(
     remove="Stop a job and forget it. Its results stay in its output stream, unless purged.",
 )
 COMMANDS.add(JOBS, "towpath.cli.migrating", migrate="Move a running job to another site and print the cost.")
+COMMANDS.add(
+    JOBS,
+    "towpath.cli.failover",
+    failover="Let a job, or all jobs of a site, go on at their standby, because their site is lost.",
+    standbys="List the standbys of jobs: how old their copies are, and what a failover would lose.",
+)
 
 COMMANDS.add_as(
     PIPELINES,

@@ -90,6 +90,10 @@ def remove(
     context: typer.Context,
     job: JobArgument,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the job's results, too.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also while its site is down, which forgets it later."),
+    ] = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
@@ -98,7 +102,7 @@ def remove(
 
     Example: `towpath remove hourly-jfk --purge`
     """
-    _change(context, [RemoveJob(job=job, purge=purge, wait=wait)], within_s, as_json)
+    _change(context, [RemoveJob(job=job, purge=purge, force=force, wait=wait)], within_s, as_json)
 
 
 def _change(context: typer.Context, commands: Sequence[Change], within_s: float, as_json: bool) -> None:

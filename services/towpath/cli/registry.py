@@ -70,9 +70,7 @@ def restore(
 @app.command()
 def rebuild(
     context: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what it would take.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would take.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take from sites the jobs of which they know more than the registry. All sites should be up.

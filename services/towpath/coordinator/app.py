@@ -37,6 +37,7 @@ from towpath.coordinator.registry.recovery import RegistryCommands
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
+from towpath.coordinator.standbys import Standbys
 from towpath.coordinator.state_store import StateStore
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
@@ -77,7 +78,8 @@ async def _coordinate(
     root, mount = settings.artefact_root, settings.artefact_mount
     artefacts = Artefacts(hub_artefacts, mount or root, registry, pipelines, called=root)
     situation = Situation(registry, sites, bus, artefacts)
-    job_commands = JobCommands(situation, operations)
+    standbys = Standbys(situation)
+    job_commands = JobCommands(situation, operations, standbys)
     applies = Applies(situation, operations, pipelines, announcements.publish)
     devices = MeshDevices(bus)
     plans = PlanCommands(DeploymentStore(registry), devices, sites, announcements.publish)
@@ -102,10 +104,12 @@ async def _coordinate(
             await broadcasts.serve(bus)
             await plans.serve(bus)
             await RegistryCommands(situation, pipelines).serve(bus)
+            await standbys.serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (
                 sites.watch(),
                 reconciliation.watch(),
+                standbys.watch(),
                 artefacts.watch(),
                 devices.watch(),
                 uplinks.watch(),

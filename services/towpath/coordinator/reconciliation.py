@@ -67,13 +67,18 @@ def _difference(entry: JobEntry | None, site: str, reported: JobStatus) -> str |
     if reported.epoch > max(entry.epoch, entry.used_epoch):
         return "ahead"
     if entry.site != site:
-        return "elsewhere"
+        return None if _is_its_standby(entry, site, reported) else "elsewhere"
     if is_newer(reported.version, entry):
         return "adjusted"
     if reported.version < entry.version:
         return "behind"
     # Fenced at the registry's epoch: its output stream missed that epoch, while its site was away.
     return reported.state.value if reported.state in (JobState.HELD, JobState.FENCED) else None
+
+
+def _is_its_standby(entry: JobEntry, site: str, reported: JobStatus) -> bool:
+    is_named = entry.spec.standby is not None and entry.spec.standby.site == site
+    return is_named and reported.state is JobState.STANDBY
 
 
 class Reconciliation:

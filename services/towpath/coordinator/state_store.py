@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from towpath.bus.authenticity import Refusals
 from towpath.checkpoints.transfer_keys import TRANSFERS, operation_of
 from towpath.contracts.message import Event
+from towpath.contracts.standby import standby_operation
 from towpath.coordinator.registry.jobs import Registry
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,14 @@ class StateStore:
             except RedisError as error:
                 log.warning("the state store was not looked at: %s", error)
 
+    async def _known(self) -> set[str]:
+        """Return the operations that may have state on its way, those of standbys included."""
+        jobs = await self._registry.jobs()
+        standbys = {
+            standby_operation(name, entry.epoch) for name, entry in jobs.items() if entry.spec.standby
+        }
+        return standbys | {*await self._registry.unfinished()}
+
     async def look(self) -> None:
         """Look once."""
         for entry in await self._registry.call("acl_log"):
@@ -46,7 +55,7 @@ class StateStore:
                 await self._refusals.tell(kind, entry["object"], who=who, why="no right to it")
         await self._registry.call("acl_log_reset")
         keys = await self._registry.keys(f"{TRANSFERS}*")
-        running = await self._registry.unfinished() if keys else []
+        running = await self._known() if keys else set[str]()
         for key in keys:
             if operation_of(key) not in running:
                 await self._registry.call("unlink", key)

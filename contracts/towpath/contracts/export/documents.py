@@ -38,6 +38,7 @@ from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
 from towpath.contracts.site_commands import SITE_COMMANDS
+from towpath.contracts.standby import SITE_STANDBY_COMMANDS
 from towpath.contracts.storage import SITE_VALUE_COMMANDS
 from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS
@@ -56,6 +57,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_VALUE_COMMANDS,
     *SITE_UPLINK_COMMANDS,
     *SITE_BROADCAST_COMMANDS,
+    *SITE_STANDBY_COMMANDS,
     *JOINING_COMMANDS,
     *READING_COMMANDS,
     *LOCAL_COMMANDS,

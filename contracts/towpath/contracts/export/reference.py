@@ -42,10 +42,12 @@ from towpath.contracts.plan_commands import PLAN_COMMANDS
 from towpath.contracts.plan_rollout import DeviceState, RolloutState, VersionKind
 from towpath.contracts.prediction import PredictOutput, RollingFunction, Side, Unit
 from towpath.contracts.reading import READING_COMMANDS
+from towpath.contracts.registry import REGISTRY_COMMANDS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState
 from towpath.contracts.site_commands import SITE_COMMANDS
+from towpath.contracts.standby import SITE_STANDBY_COMMANDS, STANDBY_COMMANDS
 from towpath.contracts.storage import SITE_VALUE_COMMANDS, VALUE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS, SpanKind
 from towpath.contracts.uplink import (
@@ -132,6 +134,8 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             ),
             _messages("Commands for uplinks", "Served by the coordinator.", UPLINK_COMMANDS),
             _messages("Commands for broadcasts", "Served by the coordinator.", BROADCAST_COMMANDS),
+            _messages("Commands for standbys", "Served by the coordinator.", STANDBY_COMMANDS),
+            _messages("Commands for the registry", "Served by the coordinator.", REGISTRY_COMMANDS),
             _messages(
                 "Commands for deployment plans",
                 "Served by the coordinator. Plan and catalogue are described with the specifications.",
@@ -183,6 +187,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *SITE_VALUE_COMMANDS,
                     *SITE_UPLINK_COMMANDS,
                     *SITE_BROADCAST_COMMANDS,
+                    *SITE_STANDBY_COMMANDS,
                     *JOINING_COMMANDS,
                     *READING_COMMANDS,
                 ),

@@ -83,8 +83,19 @@ REMOVE = register(
         name="remove",
         kind=OperationKind.REMOVE,
         summary="a job that ends; its results stay",
-        chosen=lambda record: not record.purge,
+        chosen=lambda record: not (record.purge or record.forced),
         steps=(stop_job, record_removed, forget_job),
+        rolled_back=restored,
+    )
+)
+
+REMOVE_UNSEEN = register(
+    StepTable(
+        name="remove-unseen",
+        kind=OperationKind.REMOVE,
+        summary="a job whose site is out of reach; the site is told when it comes back",
+        chosen=lambda record: record.forced,
+        steps=(record_removed,),
         rolled_back=restored,
     )
 )
@@ -94,7 +105,7 @@ REMOVE_AND_PURGE = register(
         name="remove-and-purge",
         kind=OperationKind.REMOVE,
         summary="a job that ends with its results",
-        chosen=lambda record: record.purge,
+        chosen=lambda record: record.purge and not record.forced,
         steps=(*REMOVE.steps, drop_output),
         rolled_back=restored,
     )

@@ -26,21 +26,25 @@ from towpath.contracts.commands import (
     SiteList,
     UpdateJob,
 )
+from towpath.contracts.standby import FailOverJob, ForecastFailover, StandbyView
+from towpath.coordinator.jobs.failover import plan_failover
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.jobs.resumption import plan_resume
 from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
 from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
+from towpath.coordinator.standbys import Standbys
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
 class JobCommands:
     """Answers the coordinator's commands."""
 
-    def __init__(self, situation: Situation, operations: Operations) -> None:
+    def __init__(self, situation: Situation, operations: Operations, standbys: Standbys) -> None:
         self._situation = situation
         self._operations = operations
+        self._standbys = standbys
 
     async def serve(self, bus: Bus) -> None:
         """Listen for all commands."""
@@ -50,6 +54,8 @@ class JobCommands:
         await bus.serve(RemoveJob, self.remove)
         await bus.serve(MigrateJob, self.migrate)
         await bus.serve(ForecastMigration, self.forecast)
+        await bus.serve(FailOverJob, self.fail_over)
+        await bus.serve(ForecastFailover, self.forecast_failover)
         await bus.serve(AbortMigration, self.abort)
         await bus.serve(FinishMigration, self.finish)
         await bus.serve(ListJobs, self.list_jobs)
@@ -98,6 +104,18 @@ class JobCommands:
     async def forecast(self, command: ForecastMigration) -> MigrationForecast:
         """See `ForecastMigration`."""
         return await in_time(forecast_migration(command, self._situation))
+
+    async def fail_over(self, command: FailOverJob) -> OperationAnswer:
+        """See `FailOverJob`."""
+        return await self._operations.accept(
+            command, command.job, lambda: plan_failover(command, self._situation), wait=command.wait
+        )
+
+    async def forecast_failover(self, command: ForecastFailover) -> StandbyView:
+        """See `ForecastFailover`."""
+        record = await in_time(plan_failover(command, self._situation))
+        view = self._standbys.view(record.entry_before)
+        return view.model_copy(update={"note": record.note})
 
     async def abort(self, command: AbortMigration) -> OperationAnswer:
         """See `AbortMigration`."""

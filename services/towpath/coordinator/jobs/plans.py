@@ -11,6 +11,7 @@ from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
+from towpath.contracts.site import SiteState
 from towpath.coordinator.artefacts import brought_code
 from towpath.coordinator.auto_sites import with_site
 from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
@@ -196,7 +197,17 @@ async def plan_remove(command: RemoveJob, situation: Situation) -> OperationReco
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.job, "job")
     await check_free(command.job, situation)
-    await situation.sites.check_up(before.site, "job")
+    forced = command.force and situation.sites.state(before.site) is SiteState.DOWN
+    if forced and (command.purge or command.drain):
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"site {before.site} is down: nothing can be processed or deleted there",
+            field="force",
+            value=True,
+            allowed="purge = false, and drain = false",
+        )
+    if not forced:
+        await situation.sites.check_up(before.site, "job")
     if command.purge:
         await situation.sites.check_up(before.output.site, "purge")
         reading = readers(jobs, command.job)
@@ -215,6 +226,7 @@ async def plan_remove(command: RemoveJob, situation: Situation) -> OperationReco
         before=before,
         purge=command.purge,
         drain=command.drain,
+        forced=forced,
     )
 
 

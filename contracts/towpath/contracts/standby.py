@@ -1,0 +1,147 @@
+"""Standbys and failover: a job goes on at another site when its own is lost."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from towpath.contracts.commands import OperationAnswer
+from towpath.contracts.job import Assignment
+from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Resumed, SiteCommand
+
+_COORDINATOR = f"{ROOT}.command.coordinator"
+_SITE = f"{ROOT}.command.{{site}}"
+
+_PREFIX = "standby-"
+
+
+def standby_operation(job: JobName, epoch: int) -> Identifier:
+    """Return the name under which a job's state travels to its standby, while its owner has this epoch."""
+    return f"{_PREFIX}{hashlib.sha256(job.encode()).hexdigest()[:16]}-{epoch}"
+
+
+class StandbyCopy(Model):
+    """The copy of a job's state that its standby has."""
+
+    generation: int
+    """Generation of the job whose state it is. A later one cannot go on with it."""
+    digest: str
+    serials: dict[str, int]
+    """Input → last serial number that the state covers."""
+    taken_at: datetime
+    """When its owner was asked for it, by the coordinator's clock."""
+
+
+class StandbyKept(Model):
+    """What a standby has of a job."""
+
+    have: dict[str, str] = {}
+    """Checkpoint files that it has: path → digest."""
+    transfer: str = ""
+    """The standby's name of the transfer, see `Launched`."""
+    state: StandbyCopy | None = None
+    """Null: none has arrived yet, or it is of an earlier generation."""
+    mirrored: dict[str, int] = {}
+    """Input → last serial number that is stored at the standby's site, or where it is read from."""
+
+
+class KeepStandby(SiteCommand[StandbyKept]):
+    """Standby: mirror the job's inputs, expect its state, and take over the state that has arrived."""
+
+    subject = f"{_SITE}.keep-standby"
+    answer = StandbyKept
+    example = {
+        "id": "f1",
+        "site": "cloud",
+        "operation": "standby-9c1e-3",
+        "assignment": {**EXAMPLE_ASSIGNMENT, "desired": "standby"},
+    }
+
+    assignment: Assignment
+    """As its owner has it, with the owner's epoch."""
+    after_serials: dict[str, int] = {}
+    """Input → what the owner has processed so far: older events need not be mirrored for the first copy."""
+    arrived: StandbyCopy | None = None
+    """State that has just been sent."""
+    needed: bool = False
+    """Refused if there is no state of the job's generation here."""
+
+
+class TakeOver(SiteCommand[Resumed]):
+    """Standby: run the job from the copy that is here, as its owner. Refused if there is none."""
+
+    subject = f"{_SITE}.take-over"
+    answer = Resumed
+    example = {"id": "f2", "site": "cloud", "operation": "o1", "assignment": EXAMPLE_ASSIGNMENT}
+
+    assignment: Assignment
+
+
+class StandbyView(Model):
+    """A job's standby, as the coordinator saw it last."""
+
+    job: JobName
+    site: SiteName
+    """Where the job runs."""
+    standby: SiteName
+    every_s: float
+    behind_s: float | None = None
+    """Age of the state's copy, seconds. Null: there is none."""
+    behind_events: int | None = None
+    """Events that the owner has processed since, as far as it has said: they are processed again."""
+    lost_events: int | None = None
+    """Events that the owner has processed, and of which the standby has no copy: they come back with the
+    owner's disk, or not at all. Events that it had stored and not processed may be missing as well."""
+    note: str = ""
+    """Why the copy is not renewed."""
+
+
+class StandbyList(Model):
+    """The standbys of all jobs that have one."""
+
+    standbys: list[StandbyView]
+
+
+class ListStandbys(Command[StandbyList]):
+    """How far behind each standby is."""
+
+    subject = f"{_COORDINATOR}.list-standbys"
+    answer = StandbyList
+    example = {"id": "f3"}
+
+
+class FailOverJob(Command[OperationAnswer]):
+    """Let a job go on at its standby, because its site is lost.
+
+    Its output takes results of the standby only, from then on. An output that was at the lost site begins
+    again at the standby's, under the same topic. Refused while the site answers: `MigrateJob` moves the job
+    then, without loss.
+    """
+
+    subject = f"{_COORDINATOR}.fail-over"
+    answer = OperationAnswer
+    example = {"id": "f4", "job": "hourly-jfk"}
+
+    job: JobName
+    to: SiteName | None = None
+    """Null: the standby. Another site has no copy, and is refused."""
+    wait: bool = True
+
+
+class ForecastFailover(Command[StandbyView]):
+    """What a failover would lose. Raises what `FailOverJob` would raise."""
+
+    subject = f"{_COORDINATOR}.forecast-failover"
+    answer = StandbyView
+    example = {"id": "f5", "job": "hourly-jfk"}
+
+    job: JobName
+    to: SiteName | None = None
+
+
+STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (ListStandbys, ForecastFailover, FailOverJob)
+"""Served by the coordinator."""
+
+SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver)

@@ -1,0 +1,75 @@
+"""Fail over: a job goes on at its standby, from the newest copy of its state, without its site's help.
+
+The output changes hands first. Whatever the lost site still publishes, should it only be cut off, is refused
+from then on. An output that was at the lost site is out of reach: the job gets a new one at the standby,
+under the same topic, and the old one keeps its results.
+
+What happens when
+
+- a command or its answer is lost: it is sent again. Each is harmless when it is repeated.
+- the coordinator dies: the journal says how far it came, and the next one goes on.
+- the standby dies before the output changes hands: nothing has changed, and the job waits for its site.
+- the standby dies after it: the step is tried until it is back. Until then no one publishes.
+- the lost site comes back at any moment: it is fenced, and reconciliation takes the job from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from towpath.contracts.commands import OperationKind
+from towpath.contracts.job import DesiredState
+from towpath.contracts.standby import KeepStandby, TakeOver, standby_operation
+from towpath.protocols import shared_steps
+from towpath.protocols.epochs import restored
+from towpath.protocols.record import OperationRecord, RegistryChange
+from towpath.protocols.step import Actor, Compensation, asks, writes
+from towpath.protocols.table import StepTable, register
+
+START_S = 120.0
+"""Time for the engine to start, and for the job to run."""
+
+
+@asks(Actor.TARGET, 30.0)
+def find_copy(record: OperationRecord) -> KeepStandby:
+    """The standby has a copy of the job's state, and its engine answers."""
+    before, site = record.entry_before, record.entry_after.site
+    operation = standby_operation(record.job, before.epoch)
+    kept = before.assignment(desired=DesiredState.STANDBY, migration=operation)
+    return KeepStandby(site=site, operation=operation, assignment=kept, needed=True)
+
+
+STAYS_FENCED = Compensation(
+    Actor.OUTPUT,
+    shared_steps.unset_epoch,
+    must=True,
+    # A new output holds nothing until the standby runs the job, and the old one was not touched.
+    owed=lambda record: not record.is_redirect,
+    owed_if="if the output stays where it is",
+)
+
+set_epoch = replace(shared_steps.set_epoch, compensation=STAYS_FENCED, point_of_no_return=True)
+
+
+@asks(Actor.TARGET, START_S, 60.0, endless=True)
+def take_over(record: OperationRecord) -> TakeOver:
+    """The standby runs the job from that copy."""
+    after = record.entry_after
+    return TakeOver(site=after.site, operation=record.id, assignment=after.assignment())
+
+
+@writes()
+def record_owner(record: OperationRecord) -> RegistryChange:
+    """The registry names the standby as owner."""
+    return RegistryChange(job=record.job, entry=record.entry_after)
+
+
+FAIL_OVER = register(
+    StepTable(
+        name="fail-over",
+        kind=OperationKind.FAIL_OVER,
+        summary="a job whose site is lost goes on at its standby",
+        steps=(find_copy, set_epoch, take_over, record_owner),
+        rolled_back=restored,
+    )
+)

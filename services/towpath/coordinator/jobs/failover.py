@@ -1,0 +1,71 @@
+"""Plan that a job goes on at its standby, because its site is lost."""
+
+from __future__ import annotations
+
+from towpath.contracts.commands import OperationKind
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import SiteState
+from towpath.contracts.standby import FailOverJob, ForecastFailover
+from towpath.coordinator.jobs.topics import readers, resolve_output
+from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
+from towpath.protocols.record import JobEntry, OperationRecord
+
+
+async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situation) -> OperationRecord:
+    """Plan a failover. Raises `TowpathError` when the job can be moved instead, or has no standby."""
+    jobs = await situation.registry.jobs()
+    before = entry_of(jobs, command.job, "job")
+    await check_free(command.job, situation)
+    to = _standby(command, before)
+    if situation.sites.state(before.site) is not SiteState.DOWN:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"site {before.site} answers: `migrate` moves the job without loss",
+            field="job",
+            value=command.job,
+            allowed="a job whose site is down",
+        )
+    await situation.sites.check_up(to, "to")
+    after = before.at_epoch(before.next_epoch()).model_copy(update={"site": to, "running": True})
+    note = ""
+    if situation.sites.state(before.output.site) is SiteState.DOWN:
+        after = _with_output_at(after, to)
+        behind = readers(jobs, command.job)
+        note = f"its results go on at {to}, under the same topic"
+        if behind:
+            note += f"; update {', '.join(behind)} to read them there"
+    return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after, note=note)
+
+
+def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:
+    standby = before.spec.standby
+    if standby is None or standby.site == before.site:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{command.job} has no standby: only {before.site} has its state",
+            field="job",
+            value=command.job,
+            allowed="a job with a `standby`; `remove --force` frees the name of any other",
+        )
+    if command.to not in (None, standby.site):
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "only the standby has a copy of the job's state",
+            field="to",
+            value=command.to,
+            allowed=[standby.site],
+        )
+    return standby.site
+
+
+def _with_output_at(entry: JobEntry, site: str) -> JobEntry:
+    """Return the job with a new output of the same topic at another site. The old one keeps its results."""
+    output = entry.spec.output.model_copy(update={"site": site})
+    spec = entry.spec.model_copy(update={"output": output})
+    return entry.model_copy(
+        update={
+            "spec": spec,
+            "output": resolve_output(spec, entry.output),
+            "closed": [*entry.closed, entry.output],
+        }
+    )

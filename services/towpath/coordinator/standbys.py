@@ -1,0 +1,163 @@
+"""Renew the copies that standbys have: one round after the other for each job that has one.
+
+A round asks the standby what it has, lets the owner send the rest, and tells the standby what has arrived. It
+leaves no trace in the registry: whatever is lost or repeated, the next round does it again. A job that moves,
+or is changed, is left alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import DesiredState, Standby
+from towpath.contracts.message import now
+from towpath.contracts.migration import ShipCheckpoint
+from towpath.contracts.site import SiteState
+from towpath.contracts.standby import (
+    KeepStandby,
+    ListStandbys,
+    StandbyCopy,
+    StandbyKept,
+    StandbyList,
+    StandbyView,
+    standby_operation,
+)
+from towpath.coordinator.registry.jobs import in_time
+from towpath.coordinator.situation import Situation
+from towpath.protocols.record import JobEntry
+from towpath.protocols.shared_steps import SHIP_S
+from towpath.tasks import end
+from towpath.telemetry.tracing import untraced
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+KEEP_S = 30.0
+"""Deadline of the standby's answer: its engine may have to start."""
+
+AT_ONCE = 4
+"""Rounds at a time: each takes some of the CPU of two sites."""
+
+
+class Standbys:
+    """Rounds of all jobs that have a standby, and what they found."""
+
+    def __init__(self, situation: Situation, clock: Callable[[], float] = time.monotonic) -> None:
+        self._situation = situation
+        self._clock = clock
+        self._rounds: dict[str, asyncio.Task[None]] = {}
+        self._due: dict[str, float] = {}
+        self._kept: dict[str, StandbyKept] = {}
+        self._troubles: dict[str, str] = {}
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def serve(self, bus: Bus) -> None:
+        """Listen for all commands."""
+        await bus.serve(ListStandbys, self.list_standbys)
+
+    async def list_standbys(self, _: ListStandbys) -> StandbyList:
+        """See `ListStandbys`."""
+        jobs = await in_time(self._situation.registry.jobs())
+        return StandbyList(standbys=[self.view(entry) for entry in jobs.values() if entry.spec.standby])
+
+    def view(self, entry: JobEntry) -> StandbyView:
+        """Return how far behind the standby of a job is. The job must have one."""
+        assert entry.spec.standby is not None, f"{entry.spec.name} has no standby"
+        job, standby = entry.spec.name, entry.spec.standby
+        kept = self._kept.get(job)
+        state = kept.state if kept else None
+        status = self._situation.sites.job(entry.site, job)
+        processed = status.serials if status and status.epoch == entry.epoch else {}
+        there = standby.site == entry.site
+        return StandbyView(
+            job=job,
+            site=entry.site,
+            standby=standby.site,
+            every_s=standby.every_s,
+            behind_s=None if state is None or there else _age_s(state.taken_at),
+            behind_events=None if state is None or there else _beyond(processed, state.serials),
+            lost_events=None if kept is None or there else _beyond(processed, kept.mirrored),
+            note="the job runs at its standby" if there else self._troubles.get(job, ""),
+        )
+
+    async def watch(self) -> None:
+        """Begin rounds that are due, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                await self._look()
+        finally:
+            await end(self._rounds.values())
+
+    async def _look(self) -> None:
+        jobs, locks = await self._situation.registry.jobs(), await self._situation.registry.locks()
+        for job in self._kept.keys() - jobs.keys():
+            self._kept.pop(job)
+        for job, entry in jobs.items():
+            standby, running = entry.spec.standby, self._rounds.get(job)
+            if standby is None or not self._may_begin(entry, standby) or job in locks:
+                continue
+            if (running is None or running.done()) and self._clock() >= self._due.get(job, 0.0):
+                self._due[job] = self._clock() + standby.every_s
+                self._rounds[job] = asyncio.create_task(self._guarded(entry, standby), name=f"standby {job}")
+
+    def _may_begin(self, entry: JobEntry, standby: Standby) -> bool:
+        up = all(self._situation.sites.state(site) is SiteState.UP for site in (entry.site, standby.site))
+        return up and entry.running and standby.site != entry.site
+
+    async def _guarded(self, entry: JobEntry, standby: Standby) -> None:
+        job = entry.spec.name
+        try:
+            # Repeated for ever, so it belongs to no trace.
+            async with self._at_once:
+                with untraced():
+                    await self._round(entry, standby)
+        except (TowpathError, NatsError, OSError) as error:
+            self._troubles[job] = str(error)
+            log.info("the standby of %s is not renewed: %s", job, error)
+        else:
+            self._troubles.pop(job, None)
+
+    async def _round(self, entry: JobEntry, standby: Standby) -> None:
+        job, bus = entry.spec.name, self._situation.bus
+        operation = standby_operation(job, entry.epoch)
+        status = self._situation.sites.job(entry.site, job)
+        keep = KeepStandby(
+            site=standby.site,
+            operation=operation,
+            assignment=entry.assignment(desired=DesiredState.STANDBY, migration=operation),
+            after_serials=status.serials if status and status.epoch == entry.epoch else {},
+        )
+        kept = await bus.request(keep, deadline_s=KEEP_S)
+        taken_at = now()
+        ship = ShipCheckpoint(
+            site=entry.site, operation=operation, job=job, have=kept.have, transfer=kept.transfer, rounds=1
+        )
+        shipped = await bus.request(ship, deadline_s=SHIP_S)
+        if shipped.batch is not None:  # Else there is nothing to copy yet.
+            arrived = StandbyCopy(
+                generation=entry.generation,
+                digest=shipped.digest,
+                serials=shipped.serials,
+                taken_at=taken_at,
+            )
+            then = KeepStandby(**{**keep.model_dump(exclude={"id"}), "arrived": arrived})
+            kept = await bus.request(then, deadline_s=KEEP_S)
+        self._kept[job] = kept
+
+
+def _age_s(taken_at: datetime) -> float:
+    return round(max(0.0, (now() - taken_at).total_seconds()), 1)
+
+
+def _beyond(processed: Mapping[str, int], copied: Mapping[str, int]) -> int:
+    """Return the events that are processed and not copied."""
+    return sum(max(0, serial - copied.get(name, 0)) for name, serial in processed.items())
