@@ -40,6 +40,7 @@ from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe
+from towpath.mesh.site_broker import site_broker
 from towpath.streams.pages import last_serial
 from towpath.tasks import to_the_end
 
@@ -161,8 +162,7 @@ def _report(measured: Measured, name: str, found: dict[float, list[float]]) -> N
 async def _job_on_backlog(stage: Stage) -> AsyncIterator[None]:
     """A job at the edge that has more to do than it can; each event makes a result of its own."""
     edge = stage.mesh.site(EDGE)
-    user = edge.device
-    device = Replay(edge.mqtt_host, edge.mqtt_port, user.user, user.password, "site/backlog", "backlog")
+    device = Replay(site_broker(edge, edge.device), "site/backlog", "backlog")
     async with stage.emulation.at_full_speed():
         await device.run(DueEvent(NumberedEvent(n, "k", BEGIN, 1.0).payload, 0.0) for n in range(BACKLOG))
         spec = spec_of(StandardJob(name="backlog", workload="cleaned", site=EDGE, topic="site/backlog"))

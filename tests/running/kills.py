@@ -13,6 +13,7 @@ from running.waiting import eventually
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.site import Retention
 from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.mesh.site_broker import site_broker
 from towpath.streams.pages import last_serial, page
 from towpath.streams.streams import SiteStreams
 
@@ -66,10 +67,7 @@ async def kept_through(
         newest = report
 
     replay = Replay(
-        access.mqtt_host,
-        access.mqtt_port,
-        access.device.user,
-        access.device.password,
+        site_broker(access, access.device),
         "site/numbered",
         f"numbered-{seed}",
         inflight=1_000,

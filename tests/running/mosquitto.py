@@ -32,6 +32,7 @@ from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import site_server
+from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.streams.pages import StoredMessage, read_after
 from towpath.streams.streams import SiteStreams
@@ -229,14 +230,8 @@ class _Event:
 
 async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
     """Publish all bodies with QoS 1, in order, even if the broker restarts."""
-    replay = Replay(
-        host=site.access.mqtt_host,
-        port=site.access.mqtt_port,
-        username=site.access.device.user,
-        password=site.access.device.password,
-        topic=topic,
-        client_id=f"device-{topic.replace('/', '-')}",
-    )
+    broker = site_broker(site.access, site.access.device)
+    replay = Replay(broker, topic, f"device-{topic.replace('/', '-')}")
     await replay.run(map(_Event, bodies))
 
 

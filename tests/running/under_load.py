@@ -34,6 +34,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
 from towpath.lab.harness.stage import Stage
 from towpath.lab.workload.replay import Replay
+from towpath.mesh.site_broker import site_broker
 from towpath.protocols.record import ENDED
 from towpath.streams.pages import last_serial, read_after
 
@@ -139,10 +140,7 @@ async def working(stage: Stage, name: str, *, counts_arrivals: bool = False) -> 
         spec = JobSpec.model_validate(job(called, work.topic, f"{name}/{called}", operator))
         await stage.bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
     replay = Replay(
-        access.mqtt_host,
-        access.mqtt_port,
-        access.device.user,
-        access.device.password,
+        site_broker(access, access.device),
         work.topic,
         f"device-{name}",
         rate=PER_SECOND,

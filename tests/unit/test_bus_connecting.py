@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from towpath.bus import connecting
-from towpath.bus.connecting import FreshConnection, Login
+from towpath.bus.connecting import FreshConnection, Login, remembered
 
 
 class Connection:
@@ -54,3 +54,17 @@ def test_inbox_when_earlier_ones_are_known_then_cannot_be_foreseen() -> None:
     tokens = [client.new_inbox().rpartition(".")[2] for _ in range(3)]
     assert {len(token) for token in tokens} == {22}, "the client cuts subjects at this length"
     assert len({token[:4] for token in tokens}) == 3
+
+
+def test_password_when_it_cannot_be_read_then_is_the_last_known_one() -> None:
+    answers: list[str | Exception] = ["second", FileNotFoundError(), "third"]
+
+    def read() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    password = remembered("first", read)
+
+    assert [password(), password(), password()] == ["second", "second", "third"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from towpath.agent.broker_configuration import BrokerConfiguration
 from towpath.agent.broker_refusals import LogTail, refused
 from towpath.agent.device_users import DeviceUsers
 from towpath.brokers.mosquitto_config import access_list, passwords
@@ -54,7 +55,7 @@ def test_mosquitto_when_a_device_is_added_then_has_its_hash_and_rules(tmp_path: 
     login, saved = add_device(tmp_path / "devices.json", "jfk", "press", ["site/press"], ["stats/#"])
     rules = access_list("bridge", "device", site="jfk", devices=[saved])
     assert rules.endswith("user jfk.device.press\ntopic write site/press/#\ntopic read stats/#\n")
-    assert passwords([], "jfk", [saved]) == passwords([login])
+    assert passwords([], "jfk", [saved]) == passwords([login], "jfk", [])
 
 
 def test_shared_user_when_switched_off_then_commands_have_one_that_devices_never_saw(tmp_path: Path) -> None:
@@ -113,9 +114,8 @@ async def test_agent_when_it_starts_or_the_file_changes_then_the_broker_takes_it
     path, broker = home.devices("jfk"), Broker(home)
     add_device(path, "jfk", "press")
     broker.ready = False
-    task = asyncio.create_task(
-        DeviceUsers(home, "jfk", broker.write, broker.reload, broker.loaded_at).watch()
-    )
+    configuration = BrokerConfiguration(broker.write, broker.reload, broker.loaded_at)
+    task = asyncio.create_task(DeviceUsers(home, "jfk", configuration).watch())
     try:
         await asyncio.wait_for(broker.tried.wait(), 5)
         assert not is_taken_in(path)  # A broker that is not ready has not read it.

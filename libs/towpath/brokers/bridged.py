@@ -14,6 +14,7 @@ from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.credentials import bridge_session
 from towpath.mesh.home import Home
 from towpath.mesh.servers import port_open
+from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import SiteAccess, reachable
 from towpath.mqtt.broker_address import BrokerAddress
 from towpath.processes import ChildSpec, version_of
@@ -112,17 +113,7 @@ class BridgedBroker(ABC):
         """Return the broker's address and credentials. Raises `TowpathError` for a missing file."""
         access, broker = self.access, self.access.spec.broker
         if broker.host is None:
-            own = self.bridge
-            host, port = reachable(access.spec.listen).strip("[]"), access.broker_port
-            return BrokerAddress(
-                host,
-                port,
-                broker.version,
-                own.user,
-                own.password,
-                tls=access.mqtt_is_encrypted,
-                ca_file=access.mqtt_authority,
-            )
+            return site_broker(access, self.bridge, broker.version)
         check_broker(broker)
         return BrokerAddress(
             host=broker.host,

@@ -47,7 +47,7 @@ def configuration(directory: Path, *, listen: str, port: int, tls: TlsFiles | No
     return "\n".join(lines) + "\n"
 
 
-def passwords(users: Sequence[Credential], site: str = "", devices: Sequence[DeviceUser] = ()) -> str:
+def passwords(users: Sequence[Credential], site: str, devices: Sequence[DeviceUser]) -> str:
     """Return the password file: hashes, in the form of mosquitto_passwd. Equal for equal users."""
     hashes = {user.user: pbkdf2(user.password) for user in users}
     hashes |= {user_of(site, device.name): device.pbkdf2 for device in devices}
@@ -55,11 +55,7 @@ def passwords(users: Sequence[Credential], site: str = "", devices: Sequence[Dev
 
 
 def access_list(
-    bridge: str,
-    client: str,
-    gateway: str | None = None,
-    site: str = "",
-    devices: Sequence[DeviceUser] = (),
+    bridge: str, client: str, gateway: str | None = None, *, site: str, devices: Sequence[DeviceUser]
 ) -> str:
     """Return the access rules: devices write under `site/` and read results, the bridge the reverse.
 

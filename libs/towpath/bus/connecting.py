@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import ssl
@@ -17,6 +18,7 @@ from nats.protocol.parser import AUTHORIZATION_VIOLATION
 
 from towpath.bus.quick_client import QuickClient
 from towpath.contracts.data_plane import inbox_prefix
+from towpath.contracts.errors import TowpathError
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,19 @@ PENDING_BYTES = 64 * 1024**2
 
 Password = str | Callable[[], str]
 """A password, or what returns the present one each time that a connection logs in."""
+
+
+def remembered(known: str, read: Callable[[], str]) -> Callable[[], str]:
+    """Return what reads a password at each login, and returns the last `known` one while it is unreadable."""
+
+    def password() -> str:
+        nonlocal known
+        # The machine may be leaving the mesh, and an exception would end a client that reconnects.
+        with contextlib.suppress(TowpathError, OSError, ValueError):
+            known = read()
+        return known
+
+    return password
 
 
 @dataclass(frozen=True)

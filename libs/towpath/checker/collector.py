@@ -8,7 +8,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Self
 
 from paho.mqtt.client import MQTTMessage
@@ -16,7 +15,7 @@ from paho.mqtt.client import MQTTMessage
 from towpath.checker.identity import IdentityOf, identity_of
 from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
+from towpath.mqtt.broker_address import BrokerAddress
 from towpath.mqtt.connection import MqttConnection
 from towpath.tasks import end
 
@@ -30,7 +29,7 @@ _LOOK_S = 1.0
 class ResultCollector:
     """One subscriber at one broker, with QoS 1 and a session that outlives its connections.
 
-        async with ResultCollector("127.0.0.1", 1883, ["departures/hourly"], "checker") as collector:
+        async with ResultCollector(broker, ["departures/hourly"], "checker") as collector:
             ...
             await collector.wait_until(lambda: len(collector.observations) >= 100, within_s=30)
 
@@ -47,16 +46,11 @@ class ResultCollector:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        broker: BrokerAddress,
         topics: Sequence[str],
         client_id: str,
-        username: str | None = None,
-        password: str | None = None,
         identity: IdentityOf = identity_of,
         ready_within_s: float = 15.0,
-        tls: bool = False,
-        ca_file: str | Path | None = None,
     ) -> None:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")
@@ -68,15 +62,7 @@ class ResultCollector:
         """Received messages, in order of receipt."""
         self.connections = 0
         """Number of times that the broker accepted the subscriber."""
-        self._broker = BrokerAddress(
-            host,
-            port,
-            MQTT_3_1_1,
-            username,
-            password,
-            tls=tls,
-            ca_file=None if ca_file is None else str(ca_file),
-        )
+        self._broker = broker
         self._topics = list(topics)
         self._identity = identity
         self._ready_within_s = ready_within_s

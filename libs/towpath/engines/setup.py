@@ -6,8 +6,6 @@ credential, and none of the site or of the mesh.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +25,7 @@ class EngineSetup(Model):
     """Address of the site's server."""
     user: str
     password: str
-    """It may change while the engine runs, see `current_password`."""
+    """It may change while the engine runs, see `renew_password`."""
     spec: EngineSpec
     observation: Observation = Observation()
     durable: bool = False
@@ -50,20 +48,6 @@ class EngineSetup(Model):
     def load(cls, path: Path) -> Self:
         """Read the file. Its directory is the engine's scratch space."""
         return cls.model_validate_json(path.read_bytes())
-
-
-def current_password(file: Path) -> Callable[[], str]:
-    """Return what reads an engine's password each time that it logs in: the site may have new keys."""
-    known = EngineSetup.load(file).password
-
-    def password() -> str:
-        nonlocal known
-        # The machine may be leaving the mesh, and an exception would end a client that reconnects.
-        with contextlib.suppress(OSError, ValueError):
-            known = EngineSetup.load(file).password
-        return known
-
-    return password
 
 
 def renew_password(directory: Path, password: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from towpath.contracts.errors import TowpathError
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState, SiteAccess
@@ -16,16 +14,12 @@ _CERTIFICATES = {"tls", "mqtt_tls"}
 
 def current_password(home: Home, access: SiteAccess, service: str) -> Callable[[], str]:
     """Return what reads the password of a service of this site each time that it logs in."""
-    known = access.login(service).password
+    from towpath.bus.connecting import remembered  # Here: commands compare keys, and need no NATS for it.
 
-    def password() -> str:
-        nonlocal known
-        # The machine may be leaving the mesh, and an exception would end a client that reconnects.
-        with contextlib.suppress(TowpathError, OSError):
-            known = MeshState.load(home).site(access.spec.name).login(service).password
-        return known
+    def read() -> str:
+        return MeshState.load(home).site(access.spec.name).login(service).password
 
-    return password
+    return remembered(access.login(service).password, read)
 
 
 def keys_of(access: SiteAccess) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class Supervisor:
         try:
             if process is not None:
                 process.send_signal(signal.SIGHUP)
-        except psutil.NoSuchProcess:
+        except psutil.Error:  # It has ended, or belongs to another user in its container.
             return False
         return process is not None
 

@@ -22,8 +22,9 @@ from towpath.agent.adjustments import Adjustments
 from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broadcasts import Broadcasts
+from towpath.agent.broker_configuration import BrokerConfiguration, config_loaded_at
 from towpath.agent.containment import Containment
-from towpath.agent.device_users import DeviceUsers, config_loaded_at
+from towpath.agent.device_users import DeviceUsers
 from towpath.agent.devices import SiteDevices
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.engine_process import engine_child, temporary_files
@@ -202,6 +203,11 @@ async def _watched(
     heartbeat = Heartbeat(bus, access, jobs, supervisor, settings.binder, parts.containment, storage)
     uplinks = await _uplinks(settings, bus, jobs.streams)
     metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
+    configuration = BrokerConfiguration(
+        partial(settings.server, True),
+        partial(supervisor.reload, parts.server.name),
+        partial(config_loaded_at, bus.connection),
+    )
     holders = [reception.take_keys, devices.take_keys, settings.tell_engines]
     return (
         jobs.keep(),
@@ -210,12 +216,12 @@ async def _watched(
         sessions.watch(jobs.streams),
         uplinks.keep(),
         devices.watch(),
-        *_device_users(parts, bus),
+        *_device_users(parts, bus, configuration),
         heartbeat.look(),
         heartbeat.beat(),
         UnkeptEvents(jobs.streams, bus.publish).watch(),
         BrokerHealth(bus.connection, stored_at, restart=parts.restart_server).watch(),
-        Keys(settings, redis, holders, parts.restart_server).watch(),
+        Keys(settings, redis, holders, configuration, parts.restart_server).watch(),
         *metering,
         settings.binder.mirror(),
         settings.binder.publish(),
@@ -245,17 +251,18 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
         await redis.aclose()
 
 
-def _device_users(parts: _Parts, bus: Bus) -> tuple[Coroutine[Any, Any, None], ...]:
+def _device_users(
+    parts: _Parts, bus: Bus, server: BrokerConfiguration
+) -> tuple[Coroutine[Any, Any, None], ...]:
     """Return the endless tasks that see to users of single devices, at a broker that the agent runs."""
-    settings, brokers = parts.settings, parts.brokers
-    site, home, reload = settings.site, settings.home, parts.supervisor.reload
+    settings, brokers, site, home = parts.settings, parts.brokers, parts.settings.site, parts.settings.home
     if not settings.access.is_bridged:
-        write, loaded = partial(settings.server, True), partial(config_loaded_at, bus.connection)
         refused = broker_refusals.watch(bus, site, home.log(parts.server.name))
-        return DeviceUsers(home, site, write, partial(reload, parts.server.name), loaded).watch(), refused
+        return DeviceUsers(home, site, server).watch(), refused
     binder = settings.binder
     if len(brokers) > 1 and isinstance(binder, BridgedBroker) and binder.takes_in_devices:
-        return (DeviceUsers(home, site, binder.create, partial(reload, brokers[1].name)).watch(),)
+        reload = partial(parts.supervisor.reload, brokers[1].name)
+        return (DeviceUsers(home, site, BrokerConfiguration(binder.create, reload)).watch(),)
     return ()
 
 

@@ -15,20 +15,16 @@ Connections of users that stay, and their sessions, are not touched. Those of a 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from towpath.agent.broker_configuration import BrokerConfiguration
 from towpath.atomic_write import content_state
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.device_users import note_taken_in, saved_devices
 from towpath.mesh.home import Home
-from towpath.mesh.names import SERVER_TOTALS
-from towpath.tasks import until
 
 log = logging.getLogger(__name__)
 
@@ -38,32 +34,15 @@ LOOK_EVERY_S = 0.3
 RETRY_S = 5.0
 """After a failure, which seldom passes by itself."""
 
-ANSWER_S = 2.0
-
-READ_S = 60.0
-"""Time for the server to read its configuration. It takes 1.4 ms for each device that is connected."""
-
 
 class DeviceUsers:
     """Watches the file with a site's devices."""
 
-    def __init__(
-        self,
-        home: Home,
-        site: str,
-        write: Callable[[], object],
-        reload: Callable[[], Awaitable[bool]],
-        loaded_at: Callable[[], Awaitable[str]] | None = None,
-    ) -> None:
-        """`write` writes the broker's configuration, and `reload` has the broker read it, if it is ready.
-
-        `loaded_at` tells when the broker has read it last. None: the broker does not tell.
-        """
+    def __init__(self, home: Home, site: str, configuration: BrokerConfiguration) -> None:
+        """The broker's `configuration` has the users."""
         self._home = home
         self._site = site
-        self._write = write
-        self._reload = reload
-        self._loaded_at = loaded_at
+        self._configuration = configuration
 
     async def watch(self) -> None:
         """Look until cancelled. The first look has the broker read its configuration, unless it just has.
@@ -95,32 +74,12 @@ class DeviceUsers:
         try:
             changed = users.stat().st_mtime if users.exists() else 0.0
             written = configuration.stat().st_mtime
-            read = await self._loaded_at() if self._loaded_at else None
+            read = await self._configuration.loaded_at()
         except (NatsError, OSError, TimeoutError):
             return False
         return read is not None and changed + 1.0 < written < datetime.fromisoformat(read).timestamp()
 
     async def _take_in(self) -> bool:
         """Return False if the broker is not ready. Raises when it has not read the configuration."""
-        before = await self._loaded_at() if self._loaded_at else ""
         await asyncio.to_thread(saved_devices, self._home.devices(self._site))  # Raises if it is unreadable.
-        await asyncio.to_thread(self._write)
-        if not await self._reload():
-            return False
-        loaded_at = self._loaded_at
-        if loaded_at is not None:
-
-            async def is_read() -> bool:
-                try:
-                    return await loaded_at() != before
-                except (NatsError, TimeoutError):
-                    return False  # It may answer late, or not at all, while it reads.
-
-            await until(is_read, READ_S, 0.02)
-        return True
-
-
-async def config_loaded_at(connection: Client) -> str:
-    """Return when a nats-server has read its configuration. Raises `nats.errors.Error`, `TimeoutError`."""
-    answer = await connection.request(SERVER_TOTALS, b"{}", timeout=ANSWER_S)
-    return json.loads(answer.data)["data"]["config_load_time"]
+        return await self._configuration.take_in()

@@ -17,7 +17,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.gateway import ACCOUNT
 from towpath.contracts.message import Event
 from towpath.gateways.client import Answer, GatewayClient
-from towpath.mesh.gateway_broker import gateway_broker
+from towpath.mesh.site_broker import gateway_broker
 from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
 

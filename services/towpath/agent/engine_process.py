@@ -90,7 +90,8 @@ class _Files:
 def temporary_files(home: Home, site: str) -> Path:
     """Return the directory for temporary files of a site's engines.
 
-    It is below the system's, because paths of sockets in it must be short.
+    It is below the system's and not in the mesh's, which may lie deep. Spark has sockets there, and their
+    names of 42 bytes leave 63 for the directory.
     """
     return Path(tempfile.gettempdir(), f"towpath-{_digest(os.fsencode(home.site(site)))}")
 

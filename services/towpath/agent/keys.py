@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 
-import nats.errors
+from nats.errors import Error as NatsError
 from redis.asyncio import ConnectionPool, Redis
 
+from towpath.agent.broker_configuration import BrokerConfiguration
 from towpath.agent.settings import AgentSettings
-from towpath.bus.connecting import Login, connect_once
+from towpath.atomic_write import content_state
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.current_keys import keys_of
 from towpath.mesh.state import SiteAccess
-from towpath.processes import find
-from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-
-RELOADED_WITHIN_S = 5.0
-"""Time for the site's server to read its configuration again, which takes milliseconds."""
 
 
 class Keys:
@@ -41,14 +35,19 @@ class Keys:
         settings: AgentSettings,
         redis: Redis,
         users: Sequence[Callable[[SiteAccess], None]],
+        configuration: BrokerConfiguration,
         restart: Callable[[], Awaitable[None]],
     ) -> None:
-        """`users` hold a key in memory, and are given new ones. `restart` restarts the site's server."""
+        """`users` hold a key in memory, and are given new ones.
+
+        `configuration` is that of the site's server, and `restart` restarts it.
+        """
         self._settings = settings
         self._redis = redis
         self._users = users
+        self._configuration = configuration
         self._restart = restart
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
 
     async def watch(self) -> None:
         """Look for new keys until cancelled."""
@@ -60,45 +59,29 @@ class Keys:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
-        file = self._settings.home.state.stat()
-        seen = file.st_ino, file.st_mtime_ns
+        seen = content_state(self._settings.home.state)
         if seen == self._seen:
             return
         found = await asyncio.to_thread(AgentSettings.of, self._settings.home.root, self._settings.site)
         if keys_of(found.access) != keys_of(self._settings.access):
-            await self._take(found)
+            await self._take(found.access)
             self._settings = found
             log.info("the site has new keys")
         self._seen = seen
 
-    async def _take(self, found: AgentSettings) -> None:
-        access = found.access
+    async def _take(self, access: SiteAccess) -> None:
         await renew_pool(self._redis, access)
         for take in self._users:
             take(access)
-        server = await asyncio.to_thread(found.server, True)  # Writes its configuration.
-        running = find(found.home.run, server.name)
-        if running is not None and running.container is None:
-            os.kill(running.pid, signal.SIGHUP)
-        if not await self._is_reloaded(found):
+        if not await self._is_taken_in():
             log.warning("the site's server did not take its new keys, and is restarted")
             await self._restart()
 
-    async def _is_reloaded(self, found: AgentSettings) -> bool:
-        """Tell if the server takes the new password. It then refuses the former one."""
-        login = Login(found.access.nats_url, found.access.login("agent").user, found.password)
-
-        async def taken() -> bool:
-            try:
-                connection = await connect_once(login, "keys")
-            except (nats.errors.Error, OSError, TimeoutError):
-                return False
-            await connection.close()
-            return True
-
+    async def _is_taken_in(self) -> bool:
+        """Have the server read its new keys. It then refuses the former ones, also of this agent."""
         try:
-            return await until(taken, RELOADED_WITHIN_S, 0.2)
-        except NotInTime:
+            return await self._configuration.take_in()
+        except (NatsError, TimeoutError):
             return False
 
 

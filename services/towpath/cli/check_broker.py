@@ -17,6 +17,8 @@ from towpath.cli.connection import load_mesh
 from towpath.cli.output import say, working
 from towpath.contracts.message import new_identifier
 from towpath.mesh.home import Home
+from towpath.mesh.site_broker import site_broker
+from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 
 PASSWORD = "TOWPATH_BROKER_PASSWORD"
 """Environment variable. Anyone who lists processes would see an option."""
@@ -32,16 +34,7 @@ SETTLED_S = 5.0
 async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
     """Return a subscriber of one topic of a site, not connected yet."""
     access = (await load_mesh(home)).site(site)
-    return ResultCollector(
-        access.mqtt_host,
-        access.mqtt_port,
-        [topic],
-        f"check-{new_identifier()}",
-        access.client.user,
-        access.client.password,
-        tls=access.mqtt_is_encrypted,
-        ca_file=access.mqtt_authority,
-    )
+    return ResultCollector(site_broker(access, access.client), [topic], f"check-{new_identifier()}")
 
 
 async def collected(
@@ -89,16 +82,16 @@ class ForeignBroker:
         """Return a subscriber of a topic, not connected yet. Raises `TowpathError` for bad certificates."""
         if self.tls:
             self._check_certificates()
-        return ResultCollector(
+        broker = BrokerAddress(
             self.host,
             self.port,
-            [topic],
-            f"check-{new_identifier()}",
-            username=self.username,
-            password=self.password,
+            MQTT_3_1_1,
+            self.username,
+            self.password,
             tls=self.tls,
-            ca_file=self.ca_file,
+            ca_file=None if self.ca_file is None else str(self.ca_file),
         )
+        return ResultCollector(broker, [topic], f"check-{new_identifier()}")
 
     def _check_certificates(self) -> None:
         """Now: later it would look like a broker that is not there yet."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from towpath.bus import Bus
 from towpath.cli.command_spans import command_span, person
-from towpath.cli.container_meshes import nothing_runs
+from towpath.cli.container_meshes import check_processes, nothing_runs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.mesh.home import Home
@@ -41,15 +41,19 @@ async def load_mesh(home: Home) -> MeshState:
 async def mesh_of_processes(home: Home) -> MeshState:
     """Return the mesh of a home. Raises `TowpathError` if there is none, or it runs as containers."""
     mesh = await load_mesh(home)
-    if home.secrets.is_dir():
+    await asyncio.to_thread(check_processes, home)
+    return mesh
+
+
+def check_hub_here(home: Home, mesh: MeshState) -> None:
+    """Raise `TowpathError` on a machine that runs a site alone."""
+    if mesh.joined is not None:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            "this mesh runs as containers",
+            f"this machine runs the site {mesh.joined} alone: use this command on the machine of the hub",
             field="home",
             value=str(home.root),
-            allowed="a mesh of processes",
         )
-    return mesh
 
 
 @asynccontextmanager
@@ -59,13 +63,7 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
     Raises `TowpathError` (unreachable) when no mesh runs.
     """
     mesh = await load_mesh(home)
-    if mesh.joined is not None:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            f"this machine runs the site {mesh.joined} alone: use this command on the machine of the hub",
-            field="home",
-            value=str(home.root),
-        )
+    check_hub_here(home, mesh)
     user = mesh.operator
     try:
         # A client that reconnects without end also tries its first connection without end.

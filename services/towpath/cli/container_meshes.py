@@ -37,15 +37,16 @@ def compose_instead(home: Home, command: str) -> str | None:
     return up if command == "up" else f"{compose} {COMPOSE[command]}"
 
 
-def not_of_processes(home: Home, command: str) -> TowpathError:
-    """Return the refusal of a command for processes. It names the command to use instead."""
-    return TowpathError(
-        ErrorCode.NOT_ALLOWED,
-        "this mesh runs as containers",
-        field="home",
-        value=str(home.root),
-        allowed=f"`{compose_instead(home, command)}`",
-    )
+def check_processes(home: Home, command: str | None = None) -> None:
+    """Raise `TowpathError` if the mesh runs as containers. It names what compose has instead of `command`."""
+    if home.secrets.is_dir():
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "this mesh runs as containers",
+            field="home",
+            value=str(home.root),
+            allowed="a mesh of processes" if command is None else f"`{compose_instead(home, command)}`",
+        )
 
 
 def nothing_runs(home: Home) -> TowpathError:

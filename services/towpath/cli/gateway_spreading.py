@@ -19,7 +19,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.gateway import ACCOUNT, CONFIGURATIONS, GET, PUT, Delivery, DeliverySite
 from towpath.gateways.client import GatewayClient
 from towpath.gateways.spreading import site_of
-from towpath.mesh.gateway_broker import gateway_broker
+from towpath.mesh.site_broker import gateway_broker
 from towpath.mesh.state import MeshState
 
 OWN = "own"

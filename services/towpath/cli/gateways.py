@@ -27,7 +27,7 @@ from towpath.contracts.gateway import ACCOUNT
 from towpath.gateways.client import GatewayClient
 from towpath.gateways.packing import pack as packed
 from towpath.gateways.refusal import Refusal
-from towpath.mesh.gateway_broker import gateway_broker
+from towpath.mesh.site_broker import gateway_broker
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 
 app = typer.Typer(help="Run gateways, simulate many, and command them.")

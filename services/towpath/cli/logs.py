@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.container_meshes import compose_instead, not_of_processes
+from towpath.cli.container_meshes import check_processes
 from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
@@ -32,8 +32,7 @@ def logs(
     Example: `towpath logs coordinator --follow`
     """
     home = home_of(context)
-    if compose_instead(home, "logs"):
-        raise not_of_processes(home, "logs")
+    check_processes(home, "logs")
     asyncio.run(_print_and_follow(_chosen(home, name), lines, follow, prefixed=name is None))
 
 

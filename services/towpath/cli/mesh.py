@@ -11,7 +11,7 @@ import typer
 from towpath.cli.access import page_url
 from towpath.cli.artefact_roots import ArtefactRoot, chosen_artefact_root
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
-from towpath.cli.container_meshes import compose_instead, not_of_processes, nothing_runs
+from towpath.cli.container_meshes import check_processes, compose_instead, nothing_runs
 from towpath.cli.machines import go_on
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -82,8 +82,7 @@ def up(
     Example: `towpath up --sites jfk,lga,cloud`
     """
     home = home_of(context)
-    if compose_instead(home, "up"):
-        raise not_of_processes(home, "up")
+    check_processes(home, "up")
     if home.state.exists() and MeshState.load(home).joined is not None:
         return go_on(home, within_s, as_json=as_json)
     spec = _spec(home, sites, config)
@@ -111,8 +110,8 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     home = home_of(context)
     with working("stopping …"):
         stopped = lifecycle.down(home)
-    if not stopped and compose_instead(home, "down"):
-        raise not_of_processes(home, "down")
+    if not stopped:
+        check_processes(home, "down")
     if as_json:
         return print_json({"stopped": stopped})
     print(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
@@ -98,8 +99,7 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     log_configuration.write_text(_LOG_CONFIGURATION)
     java_options = java_options_of(settings.spec, log_configuration)
     if settings.temporary is not None:
-        for left in settings.temporary.iterdir():  # By an engine that was killed.
-            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        take_over(settings.temporary)
         java_options = f"-Djava.io.tmpdir={settings.temporary} {java_options}"
     builder = (
         SparkSession.builder.appName(f"towpath-{settings.site}")
@@ -118,6 +118,17 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
     register_source(session, StreamSource)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def take_over(temporary: Path) -> None:
+    """Remove what a killed engine left in a directory for temporary files, and lock it until this one ends.
+
+    systemd-tmpfiles skips what is locked. Otherwise it removes what has not been used for ten days, and also
+    the directory, and a confined process cannot use another one in its place.
+    """
+    fcntl.flock(os.open(temporary, os.O_RDONLY), fcntl.LOCK_SH)
+    for left in temporary.iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
 
 def register_source(session: SparkSession, source: type[DataSource]) -> None:

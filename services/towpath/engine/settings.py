@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.atomic_write import write_private_file
-from towpath.bus.connecting import Login, Password
+from towpath.bus.connecting import Login, Password, remembered
 from towpath.contracts.site import EngineSpec, Observation
-from towpath.engines.setup import EngineSetup, current_password
+from towpath.engines.setup import EngineSetup
 from towpath.engines.spark.binder import heap_mb
 from towpath.streams.log_reader import Access
 
@@ -44,7 +44,7 @@ class EngineSettings:
             spec=setup.spec if heap is None else setup.spec.model_copy(update={"memory": f"{heap}m"}),
             nats_url=setup.nats_url,
             user=setup.user,
-            password=current_password(file),
+            password=remembered(setup.password, lambda: EngineSetup.load(file).password),
             directory=file.parent,
             temporary=setup.temporary,
             observation=setup.observation,

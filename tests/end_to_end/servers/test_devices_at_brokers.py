@@ -17,7 +17,8 @@ import pytest
 from running.mosquitto import OUTPUT, SITE, Site, running_site, send, subscriber
 from running.waiting import WITHIN_S, eventually
 from towpath.agent import broker_refusals
-from towpath.agent.device_users import DeviceUsers, config_loaded_at
+from towpath.agent.broker_configuration import BrokerConfiguration, config_loaded_at
+from towpath.agent.device_users import DeviceUsers
 from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import Event
 from towpath.contracts.site import BrokerKind, BrokerSpec
@@ -41,10 +42,10 @@ async def seen_to(directory: Path, kind: BrokerKind) -> AsyncIterator[Site]:
             reload = partial(supervisor.reload, names[-1])
             if kind is BrokerKind.NATS:
                 write, loaded = partial(site_server, state, SITE, home), partial(config_loaded_at, site.agent)
-                users = DeviceUsers(home, SITE, write, reload, loaded)
+                configuration = BrokerConfiguration(write, reload, loaded)
             else:
-                users = DeviceUsers(home, SITE, site.binder.create, reload)
-            watching = asyncio.create_task(users.watch())
+                configuration = BrokerConfiguration(site.binder.create, reload)
+            watching = asyncio.create_task(DeviceUsers(home, SITE, configuration).watch())
             try:
                 yield site
             finally:

@@ -24,7 +24,7 @@ from towpath.contracts.gateway import ACCOUNT
 from towpath.contracts.site import Retention
 from towpath.gateways.client import GatewayClient
 from towpath.gateways.completeness import Completeness
-from towpath.mqtt.broker_address import BrokerAddress
+from towpath.mesh.site_broker import gateway_broker, site_broker
 from towpath.mqtt.connection import MqttConnection
 from towpath.streams.pages import read_after
 from towpath.streams.streams import SiteStreams
@@ -39,9 +39,7 @@ async def test_gateway_when_its_site_has_a_server_of_its_own_then_is_commanded_a
     password.write_text(access.gateway.password)
     site = {"host": access.mqtt_host, "port": access.mqtt_port}
     login = {"user": access.gateway.user, "password_file": str(password)}
-    address = BrokerAddress(
-        access.mqtt_host, access.mqtt_port, "3.1.1", login["user"], access.gateway.password
-    )
+    address = gateway_broker(access)
     async with contextlib.AsyncExitStack() as stack:
         agent = await stack.enter_async_context(mesh.agent("jfk"))
         await SiteStreams(agent, "jfk", Retention()).ensure_in()
@@ -78,9 +76,7 @@ async def test_device_when_it_subscribes_to_control_topics_then_is_refused(mesh:
     access = mesh.state.site("jfk")
     async with mesh.agent("jfk") as agent:
         await SiteStreams(agent, "jfk", Retention()).ensure_in()
-    device = BrokerAddress(
-        access.mqtt_host, access.mqtt_port, "3.1.1", access.device.user, access.device.password
-    )
+    device = site_broker(access, access.device)
     async with MqttConnection(device, "curious", session=False) as connection:
         subscribed = connection.subscribe(["$EDC/#"])
         async with asyncio.timeout(20):

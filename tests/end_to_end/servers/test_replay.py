@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -38,6 +39,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Retention
 from towpath.lab.workload.departures import departures
 from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 from towpath.streams.streams import SiteStreams
 
 TOPIC = "site/departures"
@@ -99,13 +101,16 @@ class Broker:
         finally:
             await client.close()
 
+    @property
+    def address(self) -> BrokerAddress:
+        return BrokerAddress("127.0.0.1", self.mqtt_port, MQTT_3_1_1, "device", "secret")
+
     def replay(self, **changes: Any) -> Replay:
-        fields: dict[str, Any] = {"username": "device", "password": "secret", "client_id": "replay"}
-        return Replay(host="127.0.0.1", port=self.mqtt_port, topic=TOPIC, **(fields | changes))
+        return Replay(**({"broker": self.address, "topic": TOPIC, "client_id": "replay"} | changes))
 
     def collector(self, **changes: Any) -> ResultCollector:
-        fields: dict[str, Any] = {"port": self.mqtt_port, "topics": [OUT_TOPIC], "client_id": "checker"}
-        return ResultCollector("127.0.0.1", username="device", password="secret", **(fields | changes))
+        fields: dict[str, Any] = {"broker": self.address, "topics": [OUT_TOPIC], "client_id": "checker"}
+        return ResultCollector(**(fields | changes))
 
 
 @pytest.fixture
@@ -198,7 +203,7 @@ async def test_replay_when_the_broker_stays_away_then_gives_up_and_says_how_far_
 async def test_replay_when_the_password_is_wrong_then_is_refused_at_once(broker: Broker) -> None:
     async with asyncio.timeout(WITHIN_S):
         with pytest.raises(TowpathError) as caught:
-            await broker.replay(password="guess").run(departures("JFK", 1))
+            await broker.replay(broker=replace(broker.address, password="guess")).run(departures("JFK", 1))
     assert caught.value.detail.code is ErrorCode.NOT_ALLOWED
 
 
@@ -220,7 +225,7 @@ async def test_replay_when_sped_up_then_takes_as_long_as_its_events_span(broker:
 )
 def test_replay_when_a_setting_makes_no_sense_then_names_it(changes: dict, field: str) -> None:
     with pytest.raises(TowpathError) as caught:
-        Replay("127.0.0.1", 1883, None, None, TOPIC, "replay", **changes)
+        Replay(BrokerAddress("127.0.0.1", 1883), TOPIC, "replay", **changes)
     assert caught.value.detail.field == field
 
 
@@ -327,6 +332,6 @@ async def test_collector_when_it_ends_then_leaves_nothing_for_the_next_one(broke
 async def test_collector_when_no_broker_answers_then_says_where_it_looked(broker: Broker) -> None:
     port = free_port()
     with pytest.raises(TowpathError, match=f"127.0.0.1:{port}") as caught:
-        async with broker.collector(port=port, ready_within_s=1.0):
+        async with broker.collector(broker=replace(broker.address, port=port), ready_within_s=1.0):
             pass
     assert caught.value.detail.code is ErrorCode.UNREACHABLE

@@ -25,6 +25,7 @@ from towpath.lab.workload.departures import (
 )
 from towpath.lab.workload.replay import Replay, ReplayReport
 from towpath.lab.workload.text import line_events
+from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
 
@@ -68,19 +69,7 @@ async def send_when_due(access: SiteAccess, topic: str, events: Iterable[DueEven
 
 
 def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
-    device = access.client
-    tls, ca_file = access.mqtt_is_encrypted, access.mqtt_authority
-    return Replay(
-        access.mqtt_host,
-        access.mqtt_port,
-        device.user,
-        device.password,
-        topic,
-        client_id=client_id,
-        tls=tls,
-        ca_file=ca_file,
-        **pace,
-    )
+    return Replay(site_broker(access, access.client), topic, client_id, **pace)
 
 
 def chance(name: str, seed: int, purpose: str) -> Random:

@@ -21,6 +21,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
 from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged
 from towpath.lab.harness.stage import Stage
+from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import PAGE, last_serial, page, pages_after
 
@@ -196,17 +197,7 @@ def subscriber(
 ) -> ResultCollector:
     """An ordinary subscriber at a site's broker, called so there."""
     access = mesh.site(site)
-    return ResultCollector(
-        access.mqtt_host,
-        access.mqtt_port,
-        topics,
-        name,
-        access.client.user,
-        access.client.password,
-        identity=identity,
-        tls=access.mqtt_is_encrypted,
-        ca_file=access.mqtt_authority,
-    )
+    return ResultCollector(site_broker(access, access.client), topics, name, identity)
 
 
 @asynccontextmanager

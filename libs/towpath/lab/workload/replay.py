@@ -17,7 +17,7 @@ from typing import Protocol
 from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
+from towpath.mqtt.broker_address import BrokerAddress
 from towpath.mqtt.connection import MqttConnection
 
 MAX_INFLIGHT = 60_000
@@ -68,10 +68,7 @@ class ReplayReport:
 class Replay:
     """The target and pace of a replay. Without `rate` and `speed`: as fast as the broker acknowledges."""
 
-    host: str
-    port: int
-    username: str | None
-    password: str | None
+    broker: BrokerAddress
     topic: str
     client_id: str
     rate: float | None = None
@@ -83,9 +80,6 @@ class Replay:
     """Most events that may wait for their acknowledgement."""
     give_up_after_s: float = 60.0
     """Seconds that events may wait without one being acknowledged, over all reconnections."""
-    tls: bool = False
-    """The broker is checked with `ca_file`, or the system's authorities."""
-    ca_file: str | None = None
 
     def __post_init__(self) -> None:
         """Raise `TowpathError` for a value that makes no sense."""
@@ -156,17 +150,7 @@ class _Run:
         return self.report
 
     def _connect(self) -> MqttConnection:
-        plan = self.plan
-        address = BrokerAddress(
-            plan.host,
-            plan.port,
-            MQTT_3_1_1,
-            plan.username,
-            plan.password,
-            tls=plan.tls,
-            ca_file=plan.ca_file,
-        )
-        return MqttConnection(address, plan.client_id, session=False)
+        return MqttConnection(self.plan.broker, self.plan.client_id, session=False)
 
     async def _feed(self, connection: MqttConnection) -> None:
         """Send what is unacknowledged, then what is due, until all is acknowledged. Raises `OSError`."""
@@ -223,7 +207,7 @@ class _Run:
         if silent > self.plan.give_up_after_s:
             raise TowpathError(
                 ErrorCode.DEADLINE,
-                f"the broker at {self.plan.host}:{self.plan.port} acknowledged nothing for {silent:.0f} s; "
+                f"the broker at {self.plan.broker} acknowledged nothing for {silent:.0f} s; "
                 f"{self.report.acknowledged} events are stored; last failure: {self._failure}",
                 field="give_up_after_s",
                 value=self.plan.give_up_after_s,

@@ -17,6 +17,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Topic, new_identifier
 from towpath.lab.workload.replay import RecordedEvent, Replay, ReplayReport
 from towpath.mesh.home import Home
+from towpath.mesh.site_broker import site_broker
 
 RECORDINGS = ("departures",)
 """A data set to replay: the 336,776 departures from New York's airports in 2013."""
@@ -78,18 +79,8 @@ def _check_topic(topic: str) -> None:
 
 async def _plan(home: Home, site: str, topic: str, rate: float | None, speed: float | None) -> Replay:
     access = (await load_mesh(home)).site(site)
-    return Replay(
-        host=access.mqtt_host,
-        port=access.mqtt_port,
-        username=access.client.user,
-        password=access.client.password,
-        topic=topic,
-        client_id=f"replay-{new_identifier()}",
-        rate=rate,
-        speed=speed,
-        tls=access.mqtt_is_encrypted,
-        ca_file=access.mqtt_authority,
-    )
+    broker = site_broker(access, access.client)
+    return Replay(broker, topic, f"replay-{new_identifier()}", rate=rate, speed=speed)
 
 
 async def _replay(

@@ -19,6 +19,7 @@ from towpath.lab.harness.observer import ObservedJob
 from towpath.lab.harness.stage import Say, Stage
 from towpath.lab.workload.journey import READY_S, Call, Journey
 from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.mesh.site_broker import site_broker
 from towpath.tasks import end
 
 LINK_S, ATTEMPT_S = 10.0, 2.0
@@ -97,19 +98,8 @@ class Travel:
 
     async def _send(self) -> ReplayReport:
         access = self.stage.mesh.site(TRAIN)
-        device = access.client
-        replay = Replay(
-            access.mqtt_host,
-            access.mqtt_port,
-            device.user,
-            device.password,
-            self.topic,
-            client_id="axle-boxes",
-            speed=1.0,
-            inflight=INFLIGHT,
-            tls=access.mqtt_is_encrypted,
-            ca_file=access.mqtt_authority,
-        )
+        broker = site_broker(access, access.client)
+        replay = Replay(broker, self.topic, "axle-boxes", speed=1.0, inflight=INFLIGHT)
         return await replay.run(self.journey.reports())
 
     async def _depart(self, call: Call, asked: Asked | None) -> None:
