@@ -23,6 +23,7 @@ PROMISES = {
     "sent twice": "an event that its device sends again counts once",
     "repeats": "the output stream drops what it has already",
     "fencing": "a former owner that comes back is refused by the server, not by good manners",
+    "failover": "a job with a standby goes on there when its site is lost",
     "coordinator": "kill it at any line and the next one finishes or undoes",
     "operators": "Malformed events are never dropped silently",
     "models": "Results depend on the events alone, and not on how micro-batches cut them",

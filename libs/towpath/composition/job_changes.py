@@ -10,8 +10,8 @@ from towpath.operators.kind import keeps_state, kind_of
 def is_live(old: JobSpec, new: JobSpec) -> bool:
     """Return true if a query that runs as `old` can go on as `new` without a restart.
 
-    That is so if only the bound of its micro-batches changes, which holds from the next one on, its goal, or its
-    standby.
+    That is so if only these change: the bound of its micro-batches, which holds from the next one on, its
+    goal, or its standby.
     """
     told = {"max_events_per_batch": old.max_events_per_batch, "qos": old.qos, "standby": old.standby}
     return new != old and new.model_copy(update=told) == old

@@ -40,12 +40,14 @@ def read_by(
     operations: Iterable[OperationRecord],
     uplinks: Iterable[ResolvedUplink],
 ) -> Iterator[tuple[str, str]]:
-    """Yield sites and streams there that a site reads, as owner of jobs or as a party of operations on them.
+    """Yield sites and streams there that a site reads, as owner or standby of jobs, or as a party of
+    operations on them.
 
     A job's owner also reads what its outputs hold, wherever they are: it must know what it has published.
     """
     for entry in jobs:
-        if entry.site == reader:
+        standby = entry.spec.standby
+        if reader == entry.site or (standby and reader == standby.site):
             yield from _needed(entry)
     for record in operations:
         entries = [entry for entry in (record.before, record.after) if entry is not None]

@@ -1,0 +1,85 @@
+"""A job goes on at its standby when its site is lost, and the site comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from running.command_line import MESH_TIMEOUT_S, STEP_S
+from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
+from running.promises import promise
+from running.waiting import eventually
+from running.whole_mesh import WholeMesh
+from towpath.bus import Bus
+from towpath.cli.connection import open_bus
+from towpath.contracts.commands import DeployJob, ListJobs, ListSites, RemoveJob
+from towpath.contracts.job import JobSpec
+from towpath.contracts.site import SiteState
+from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys
+from towpath.streams.pages import last_serial
+
+pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("failover")]
+
+BACK_S = 180.0
+"""Time limit for a site to be missed, or to be an ordinary one again, while other tests run."""
+
+
+async def state_of(bus: Bus, site: str) -> SiteState:
+    found = (await bus.request(ListSites(), deadline_s=STEP_S)).sites
+    return next(each.state for each in found if each.site == site)
+
+
+async def owner(bus: Bus, name: str) -> str:
+    found = (await bus.request(ListJobs(), deadline_s=STEP_S)).jobs
+    return next(each.site for each in found if each.spec.name == name)
+
+
+async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_then_each_comes_once(
+    shared_mesh: WholeMesh,
+) -> None:
+    changes = {
+        "output": {"topic": "saved/windows", "site": "cloud"},
+        "standby": {"site": "cloud", "every_s": 1},
+    }
+    spec = JobSpec.model_validate(job("saved", "site/saved", "saved/windows", WINDOW, **changes))
+    async with open_bus(shared_mesh.at) as bus:
+        await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
+
+        async def results() -> int:
+            return await last_serial(bus.connection, "cloud", "OUT_saved")
+
+        async def has_a_copy() -> bool:
+            (standby,) = (await bus.request(ListStandbys(), deadline_s=STEP_S)).standbys
+            return standby.behind_s is not None and await results() > KEYS
+
+        async with flowing(shared_mesh.state, "site/saved") as load:
+            await eventually(has_a_copy, BACK_S)
+            shared_mesh.succeed("link", "jfk", "--cut")
+            try:
+
+                async def is_missed() -> bool:
+                    return await state_of(bus, "jfk") is SiteState.DOWN
+
+                await eventually(is_missed, BACK_S)
+                forecast = await bus.request(ForecastFailover(job="saved"), deadline_s=STEP_S)
+                before, sent = await results(), load.sent
+                await bus.request(FailOverJob(job="saved"), deadline_s=BACK_S)
+            finally:
+                shared_mesh.succeed("link", "jfk", "--restore")
+
+            async def goes_on() -> bool:
+                up = await state_of(bus, "jfk") is SiteState.UP
+                return up and load.sent > sent + 8 * PER_SECOND and await results() > before
+
+            await eventually(goes_on, BACK_S)
+        closed = load.sent // PER_SECOND - 6
+
+        async def all_closed() -> bool:
+            return await results() >= closed * KEYS
+
+        await eventually(all_closed, BACK_S)
+        found, at = await stored(bus, "OUT_saved", "cloud"), await owner(bus, "saved")
+        await bus.request(RemoveJob(job="saved", purge=True), deadline_s=STEP_S)
+    assert (at, forecast.standby) == ("cloud", "cloud")
+    assert {result["site"] for result in found} == {"jfk", "cloud"}
+    assert set(windows(found).values()) == {1}
+    assert {result["values"]["events"] for result in found} == {PER_SECOND // KEYS}
