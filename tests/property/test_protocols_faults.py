@@ -13,7 +13,7 @@ from simulation.memory_ledger import MemoryLedger
 from simulation.mesh import MONITOR
 from towpath.contracts.commands import OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, ResolvedInput, ResolvedOutput, Standby
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
@@ -51,9 +51,15 @@ AFTER: dict[str, dict[str, Any]] = {
     "adjust": {"revision": 1},
     "handover": {"site": "cloud", "epoch": 3},
     "parallel": {"site": "cloud", "epoch": 3, "generation": 2},
+    "fail-over": {"site": "cloud", "epoch": 2},
 }
 
-UPDATES = ("update", "adjust")
+KINDS = {
+    "update": OperationKind.UPDATE,
+    "adjust": OperationKind.UPDATE,
+    "fail-over": OperationKind.FAIL_OVER,
+}
+"""Operations that are no migrations."""
 
 FAULTS = (
     "none", "none", "none", "lose request", "lose answer", "repeat", "repeat late", "refuse", "agent dies",
@@ -67,7 +73,11 @@ class Killed(BaseException):
 
 
 def entry_before(name: str) -> JobEntry:
-    return BEFORE.model_copy(update={"spec": WINDOWS}) if name == "parallel" else BEFORE
+    specs = {
+        "parallel": WINDOWS,
+        "fail-over": BEFORE.spec.model_copy(update={"standby": Standby(site="cloud")}),
+    }
+    return BEFORE.model_copy(update={"spec": specs.get(name, BEFORE.spec)})
 
 
 def operation(name: str) -> OperationRecord:
@@ -76,9 +86,9 @@ def operation(name: str) -> OperationRecord:
     return OperationRecord(
         id="5f0c9a7be210",
         command="c1",
-        kind=OperationKind.UPDATE if name in UPDATES else OperationKind.MIGRATE,
+        kind=KINDS.get(name, OperationKind.MIGRATE),
         job=JOB,
-        strategy=None if name in UPDATES else StrategyName(name),
+        strategy=None if name in KINDS else StrategyName(name),
         before=before,
         after=after,
         old_epoch=1,
@@ -102,6 +112,10 @@ class Schedule:
             StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment())
         )
         self.mesh.work(5)
+        if name == "fail-over":  # Its site is cut off: it works on, and no command reaches it.
+            at = self.mesh.sites["jfk"].checkpoints[JOB, before.generation]
+            self.mesh.sites["cloud"].keep_copy(before.assignment(), at, self.clock.now())
+            self.mesh.work(5)
         self.record = operation(name)
         self.ledger.accept(self.record)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from simulation.output import Result, fenced
@@ -43,6 +43,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
+from towpath.contracts.standby import KeepStandby, StandbyCopy, StandbyKept, TakeOver
 from towpath.streams.ownership import epoch_is_over
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class SimulatedSite:
 
     def _state(self, job: str, hosted: Hosted) -> JobState:
         if not hosted.running:
-            return JobState.HELD
+            standby = hosted.assignment.desired is DesiredState.STANDBY
+            return JobState.STANDBY if standby else JobState.HELD
         return JobState.RUNNING if self.mesh.may_publish(self.name, job) else JobState.FENCED
 
     def _hosted(self, job: str) -> Hosted:
@@ -274,6 +276,40 @@ class SimulatedSite:
         if planned is not None:
             self.planned[place] = planned
         return replace(hosted, restored=wanted, awaits_state=False)
+
+    def _on_keep_standby(self, command: KeepStandby) -> StandbyKept:
+        wanted = command.assignment
+        job, place = wanted.spec.name, (wanted.spec.name, wanted.generation)
+        known = self.hosted.get(job)
+        if known is not None and (known.running or known.assignment.epoch > wanted.epoch):
+            raise fenced("an older epoch")
+        self.hosted[job] = Hosted(wanted, running=False)
+        if command.arrived is not None:
+            (self.checkpoints[place],) = command.arrived.serials.values()
+        if command.needed and place not in self.checkpoints:
+            raise TowpathError(ErrorCode.NOT_ALLOWED, "no copy of the state is here")
+        return StandbyKept(state=command.arrived)
+
+    def _on_take_over(self, command: TakeOver) -> Resumed:
+        wanted = command.assignment
+        known = self._hosted(wanted.spec.name)
+        if known.assignment.epoch > wanted.epoch:
+            raise fenced("an older epoch")
+        if not known.running:
+            known = replace(known, assignment=wanted)
+        self.hosted[wanted.spec.name] = known.at(wanted.epoch, running=True)
+        return Resumed()
+
+    def keep_copy(self, owner: Assignment, at: int, moment: datetime) -> None:
+        """Become the standby of a job, with a copy of the state that its owner has now."""
+        copied = StandbyCopy(
+            generation=owner.generation,
+            digest=str(at),
+            serials={entry.name: at for entry in owner.inputs},
+            taken_at=moment,
+        )
+        kept = owner.model_copy(update={"desired": DesiredState.STANDBY})
+        self.handle(KeepStandby(site=self.name, operation="standby", assignment=kept, arrived=copied))
 
     def _on_observe_progress(self, command: ObserveProgress) -> JobStatus:
         epoch = self._hosted(command.job).assignment.epoch

@@ -14,6 +14,7 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.site_commands import StartJob
+from towpath.coordinator.reconciliation import SiteDifference, corrections
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.table import strategies, table_of
@@ -65,6 +66,12 @@ def operation(name: str) -> OperationRecord:
         },
         "handover": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3)},
         "twin": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3), "hold_s": 0},
+        "fail-over": {"kind": "fail-over", "before": old, "after": entry(site="cloud", epoch=2)},
+        "fail-over-with-output": {
+            "kind": "fail-over",
+            "before": old,
+            "after": redirected(entry(site="cloud", epoch=2)),
+        },
         "deploy": {"kind": "deploy", "after": old, "output_existed": False},
         "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
         "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
@@ -92,6 +99,7 @@ def operation(name: str) -> OperationRecord:
 OPERATIONS = (
     "general", "restart", "parallel", "handover", "twin", "deploy", "redeploy", "update",
     "update-without-state", "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
+    "fail-over", "fail-over-with-output",
 )  # fmt: skip
 EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(operation(name)).steps]
 
@@ -127,6 +135,11 @@ class Trial:
         if self.record.kind is not OperationKind.DEPLOY or self.record.output_existed:
             self.mesh.accept(JOB, 1, entry().output, owner=entry().site)
         self.mesh.work(10)
+        if before is not None and self.record.kind is OperationKind.FAIL_OVER:
+            jfk, owner = self.mesh.sites["jfk"], before.assignment()
+            at = jfk.checkpoints[JOB, before.generation]
+            self.mesh.sites["cloud"].keep_copy(owner, at, self.clock.now())
+            self.mesh.work(10)
         self.ledger.accept(self.record)
 
     def moment(self, moment: str) -> None:
@@ -179,9 +192,11 @@ class Trial:
         assert JOB not in self.ledger.locks
         assert record.id not in self.ledger.unannounced
         self.mesh.work()
+        owner = self.ledger.jobs.get(JOB)
+        if record.kind is OperationKind.FAIL_OVER and owner is not None:
+            self.lost_site_returns(owner)
         self.mesh.settle_down()
         self.mesh.check(JOB)
-        owner = self.ledger.jobs.get(JOB)
         if owner is None:
             assert self.mesh.owners(JOB) == []
             return
@@ -190,6 +205,12 @@ class Trial:
         assert (hosted.epoch, hosted.generation) == (owner.epoch, owner.generation)
         assert self.mesh.outputs[JOB].accepted == owner.epoch
         self.mesh.check_complete(JOB)
+
+    def lost_site_returns(self, job: JobEntry) -> None:
+        """Let the coordinator correct the site that a failover could not ask."""
+        what = "behind" if job.site == "jfk" else "elsewhere"
+        for command in corrections(SiteDifference("jfk", JOB, what), job, None):
+            self.mesh.handle(command)
 
 
 def start(job: JobEntry) -> StartJob:

@@ -289,6 +289,14 @@ class FaultSettings(Model):
     rules, and loading one is refused. A mesh that exists keeps what it has when this is left out."""
 
 
+class FailoverSettings(Model):
+    """Whether jobs go on at their standbys without being told to."""
+
+    after_s: float | None = Field(default=None, ge=10)
+    """Seconds of silence after which a site counts as lost. Null: someone says so, by `towpath failover`. A
+    site that is only cut off works on meanwhile: give links time to come back."""
+
+
 class MeshSpec(Model):
     """Everything `towpath up` starts: the content of `towpath.toml`."""
 
@@ -307,6 +315,7 @@ class MeshSpec(Model):
     that exists keeps what it has when this is left out."""
     faults: FaultSettings = FaultSettings()
     autopilot: AutopilotSpec = AutopilotSpec()
+    failover: FailoverSettings = FailoverSettings()
     storage: StorageSpec = StorageSpec()
     tls: TlsSpec = TlsSpec()
 

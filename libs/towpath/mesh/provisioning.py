@@ -102,6 +102,7 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "emulate_links": _kept("emulate_links", spec, old),
             "faults": _kept("faults", spec, old),
             "autopilot": _kept("autopilot", spec, old),
+            "failover": _kept("failover", spec, old),
             "storage": _kept("storage", spec, old),
             "tls": _kept("tls", spec, old),
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),

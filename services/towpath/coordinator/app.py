@@ -18,7 +18,7 @@ from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.reading import MayRead
 from towpath.contracts.site import SiteStatus
-from towpath.coordinator import violations, without_faults
+from towpath.coordinator import lost_sites, violations, without_faults
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.broadcasts import BroadcastCommands
 from towpath.coordinator.deployments.commands import PlanCommands
@@ -110,6 +110,7 @@ async def _coordinate(
                 sites.watch(),
                 reconciliation.watch(),
                 standbys.watch(),
+                lost_sites.watch(settings, situation, operations),
                 artefacts.watch(),
                 devices.watch(),
                 uplinks.watch(),

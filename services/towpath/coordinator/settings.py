@@ -39,6 +39,8 @@ class CoordinatorSettings(HubSettings):
     missing_after_s: float = 10.0
     """Seconds that a job may be missing from its site's heartbeats before it is started there again."""
     reconcile_every_s: float = 2.0
+    failover_after_s: float | None = None
+    """Silence after which jobs of a site go on at their standbys; None: when someone says so."""
 
     @classmethod
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
@@ -52,6 +54,7 @@ class CoordinatorSettings(HubSettings):
             "redis_password": mesh.redis_coordinator.password,
             "sites": tuple(mesh.sites),
             "faults": mesh.spec.faults.enabled,
+            "failover_after_s": mesh.spec.failover.after_s,
             "capacities": {name: access.spec.capacity for name, access in mesh.sites.items()},
             "artefact_root": Path(mesh.spec.artefact_root or home.artefacts),
             "artefact_mount": Path(mount) if (mount := os.environ.get("TOWPATH_ARTEFACTS")) else None,

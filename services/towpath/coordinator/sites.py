@@ -95,6 +95,10 @@ class Sites:
         heard = self._heard.get(site)
         return heard.at if heard else float("-inf")
 
+    def silent_s(self, site: str) -> float:
+        """Return the seconds since its last heartbeat, or since this coordinator began to listen."""
+        return self._clock() - max(self.heard_at(site), self._begun)
+
     def job(self, site: str, job: str) -> JobStatus | None:
         """Return the state of a job at a site, as its last heartbeat reported it."""
         heard = self._heard.get(site)

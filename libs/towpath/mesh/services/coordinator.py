@@ -37,7 +37,7 @@ COORDINATOR = register(
             answers=True,
         ),
         after=SERVERS,
-        settings=lambda state, _: [state.spec.artefact_root or ""],
+        settings=lambda state, _: [state.spec.artefact_root or "", str(state.spec.failover.after_s)],
         commanded_by_clients=True,
         secrets=frozenset({"redis_coordinator"}),
         reads_artefacts=True,
