@@ -147,8 +147,16 @@ class Played:
     def capacity(self, site: str) -> Capacity:
         return Capacity()
 
+    down: set[str] = field(default_factory=set)
+    """Sites that are down."""
+    silence_s: float = 0.0
+    """Since the last heartbeat of each."""
+
     def state(self, site: str) -> SiteState:
-        return SiteState.UP
+        return SiteState.DOWN if site in self.down else SiteState.UP
+
+    def silent_s(self, site: str) -> float:
+        return self.silence_s
 
     async def stored(self, spec: JobSpec) -> str | None:
         return self.lying[str(spec.operator.artefact)] if _brings_code(spec) else None
