@@ -185,7 +185,7 @@ async def test_request_when_its_key_is_unreadable_then_is_refused(trial: Trial) 
         ("/jobs/hourly-jfk?purge=yes", "purge"),
         ("/jobs/hourly-jfk?purge=1", "purge"),
         ("/jobs/hourly-jfk?purge=true&purge=true", "purge"),
-        ("/jobs/hourly-jfk?force=true", "force"),
+        ("/jobs/hourly-jfk?forced=true", "forced"),
         ("/jobs/Hourly", "name"),
         ("/jobs/%ED%A0%80", "name"),
         ("/migrations/a%20b", "id"),

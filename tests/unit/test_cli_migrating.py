@@ -113,7 +113,8 @@ def test_journal_when_a_step_failed_without_having_begun_then_took_no_time() -> 
 
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_journal_when_of_any_operation_then_names_actors(kind: OperationKind) -> None:
-    step = {"deploy": "start-job", "update": "start-job", "remove": "stop-job", "migrate": "set-epoch"}[kind]
+    steps = {"remove": "stop-job", "migrate": "set-epoch", "fail-over": "take-over"}
+    step = steps.get(kind, "start-job")
     (row,) = journal_rows(view(line(step, "begun", 0.0), kind=kind))
     assert row[1] in ("source", "target", "output")
 

@@ -40,22 +40,28 @@ class Mesh:
         match method, values:
             case "hgetall", ():
                 return dict(self.hashes[key])
-            case "hset", (name, text):
-                self.hashes[key][name] = text
-            case "hdel", (name,):
-                self.hashes[key].pop(name, None)
-            case "incr", ():
-                self.numbers[key] += 1
             case "get", ():
                 return self.numbers[key]
             case "smembers", ():
                 return self.sets[key]
-            case "sadd", (member,):
-                self.sets[key].add(member)
-            case "srem", (member,):
-                self.sets[key].discard(member)
             case _:
                 raise AssertionError(method)
+
+    async def write(self, *commands: tuple[str, ...]) -> None:
+        for verb, key, *values in commands:
+            match verb, values:
+                case "HSET", [name, text]:
+                    self.hashes[key][name] = text
+                case "HDEL", [name]:
+                    self.hashes[key].pop(name, None)
+                case "INCR", []:
+                    self.numbers[key] += 1
+                case "SADD", [member]:
+                    self.sets[key].add(member)
+                case "SREM", [member]:
+                    self.sets[key].discard(member)
+                case _:
+                    raise AssertionError(verb)
 
     async def jobs(self) -> dict[str, JobEntry]:
         return self.entries

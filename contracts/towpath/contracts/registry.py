@@ -28,12 +28,12 @@ class RegistryCopy(Model):
     @model_validator(mode="after")
     def _decodes(self) -> Self:
         try:
-            self.to_bytes()
+            self.decoded()
         except binascii.Error as error:
             raise ValueError(f"the content is not base64: {error}") from error
         return self
 
-    def to_bytes(self) -> bytes:
+    def decoded(self) -> bytes:
         """Return the compressed commands."""
         return base64.b64decode(self.content, validate=True)
 

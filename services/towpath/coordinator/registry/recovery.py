@@ -142,7 +142,7 @@ def _described(behind: Overtaken) -> RestoredJob:
 def _commands_of(copy: RegistryCopy) -> list[tuple[str, ...]]:
     """Return the commands of a copy. Raises `TowpathError` if it is none."""
     try:
-        commands = [tuple(command) for command in json.loads(zlib.decompress(copy.to_bytes()))]
+        commands = [tuple(command) for command in json.loads(zlib.decompress(copy.decoded()))]
     except (zlib.error, ValueError, TypeError) as error:
         commands = [("unreadable", str(error))]
     for command in commands:
