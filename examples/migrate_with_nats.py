@@ -11,7 +11,8 @@ import nats
 async def main(job: str, site: str) -> None:
     user, password = os.environ["TOWPATH_USER"], os.environ["TOWPATH_PASSWORD"]
     inbox = f"_INBOX.{user}".encode()
-    mesh = await nats.connect(os.environ["TOWPATH_URL"], user=user, password=password, inbox_prefix=inbox)
+    hub = os.environ["TOWPATH_URL"].split(",")
+    mesh = await nats.connect(hub, user=user, password=password, inbox_prefix=inbox)
     events = await mesh.subscribe("towpath.v1.event.operation.>")
     command = json.dumps({"job": job, "to": site}).encode()
     await mesh.publish("towpath.v1.command.coordinator.migrate", command)

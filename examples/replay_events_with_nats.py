@@ -9,7 +9,8 @@ import nats
 async def main() -> None:
     user, password = os.environ["TOWPATH_USER"], os.environ["TOWPATH_PASSWORD"]
     inbox = f"_INBOX.{user}".encode()
-    mesh = await nats.connect(os.environ["TOWPATH_URL"], user=user, password=password, inbox_prefix=inbox)
+    hub = os.environ["TOWPATH_URL"].split(",")
+    mesh = await nats.connect(hub, user=user, password=password, inbox_prefix=inbox)
     events = await mesh.jetstream().subscribe("towpath.v1.event.>", stream="EVENTS", ordered_consumer=True)
     async for event in events.messages:
         print(event.subject, event.data.decode(), flush=True)

@@ -24,7 +24,7 @@ from towpath.contracts.site import MeshSpec, Retention, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.ports import free_port
 from towpath.mesh.provisioning import provision
-from towpath.mesh.servers import hub_server, site_server
+from towpath.mesh.servers import hub_servers, site_server
 from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, launch, stop
 from towpath.streams.broadcasts import ensure_broadcasts, store_broadcast
@@ -82,7 +82,7 @@ async def running(sites: int, receivers: list[int], bandwidth: int | None) -> As
 
 def _servers(state: MeshState, home: Home, monitor: int) -> list[ChildSpec]:
     links = [child for child in children(state, home) if child.name == "links"]
-    hub, path = hub_server(state, home), home.hub / "nats.conf"
+    [hub], path = hub_servers(state, home), home.hub / "nats.conf"
     write_private_file(path, json.dumps({**json.loads(path.read_text()), "http": f"127.0.0.1:{monitor}"}))
     return [hub, *links, *(site_server(state, site, home) for site in state.sites)]
 

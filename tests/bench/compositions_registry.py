@@ -33,7 +33,7 @@ from towpath.contracts.site_commands import SITE_COMMANDS, StartJob
 from towpath.mesh.binaries import redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
-from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.servers import hub_servers, redis_server, site_server
 from towpath.mesh.service_child import service_child
 from towpath.mesh.services.coordinator import COORDINATOR
 from towpath.mesh.state import MeshState
@@ -110,7 +110,7 @@ async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Meas
     with temporary_home() as home:
         state = provision(home.create(), MeshSpec(sites=list(USED_SITES)))
         coordinator = service_child(COORDINATOR, state, home)
-        servers = [hub_server(state, home), redis_server(state, home)]
+        servers = [*hub_servers(state, home), redis_server(state, home)]
         servers += [site_server(state, site, home) for site in state.sites]
         async with Supervisor([*servers, coordinator], home.run):
             await until(lambda: _all_listen(servers), READY_S, "the servers")

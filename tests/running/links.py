@@ -11,7 +11,7 @@ from running.mesh import Mesh, linked
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
-from towpath.mesh.servers import hub_server, site_server
+from towpath.mesh.servers import hub_servers, site_server
 from towpath.processes import stop
 from towpath.supervisor.app import children
 
@@ -26,7 +26,7 @@ def mesh_with_links(directory: Path) -> Iterator[Mesh]:
         faults=FaultSettings(enabled=True),
     )
     state = provision(home, spec)
-    specs = [hub_server(state, home)]
+    specs = [*hub_servers(state, home)]
     specs += [child for child in children(state, home) if child.name == "links"]
     specs += [site_server(state, site, home) for site in state.sites]
     running = Mesh(state, home, {spec.name: spec for spec in specs})

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiomqtt
 import nats
@@ -22,12 +22,12 @@ from running.waiting import eventually
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.site import Durability, FaultSettings, MeshSpec, SiteSpec
+from towpath.contracts.site import Durability, FaultSettings, HubSpec, MeshSpec, SiteSpec
 from towpath.contracts.tls import TlsSpec
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
-from towpath.mesh.servers import hub_server, redis_door, redis_server, site_server
+from towpath.mesh.servers import hub_servers, redis_door, redis_server, site_server
 from towpath.mesh.state import MeshState
 from towpath.mesh.tls_files import client_context
 from towpath.processes import ChildSpec, find, launch, stop
@@ -67,7 +67,7 @@ class Mesh:
         if url == self.state.hub_url and (tls := self.state.hub_tls()) is not None:
             options = {"tls": tls, "tls_handshake_first": True, **options}
         connection = await nats.connect(
-            url,
+            url.split(","),
             user=credential.user,
             password=credential.password,
             reconnect_time_wait=0.1,
@@ -142,16 +142,23 @@ def own_servers(tmp_path: Path) -> Iterator[Mesh]:
 
 
 @contextmanager
-def running_mesh(directory: Path, *, faults: bool = True, tls: bool | None = None) -> Iterator[Mesh]:
+def running_mesh(
+    directory: Path, *, faults: bool = True, tls: bool | None = None, nodes: Literal[1, 3] = 1
+) -> Iterator[Mesh]:
     """Run hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without.
 
-    With `tls`, connections are encrypted, and the door of Redis runs, too.
+    With `tls`, connections are encrypted, and the door of Redis runs, too. The hub has as many `nodes`.
     """
     home = Home(directory)
     sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
-    spec = MeshSpec(sites=sites, faults=FaultSettings(enabled=faults), tls=TlsSpec(enabled=tls))
+    spec = MeshSpec(
+        sites=sites,
+        faults=FaultSettings(enabled=faults),
+        tls=TlsSpec(enabled=tls),
+        hub=HubSpec(nodes=nodes),
+    )
     state = provision(home, spec)
-    specs = [hub_server(state, home), redis_server(state, home)]
+    specs = [*hub_servers(state, home), redis_server(state, home)]
     specs += [redis_door(state, home)] if tls else []
     specs += [site_server(state, site, home) for site in state.sites]
     running = Mesh(state, home, {spec.name: spec for spec in specs})

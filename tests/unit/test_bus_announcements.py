@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.js.errors import NoStreamResponseError
 
 from running.fault_trial import Bench, loaded
 from towpath.bus import announcements
@@ -24,11 +25,16 @@ class Stream:
         self.connection = self
         self.sent: list[bytes] = []
         self.identifiers: set[str] = set()
+        self.refusals = 0
+        """Messages that are refused before one is kept."""
 
     def jetstream(self) -> Stream:
         return self
 
     async def publish(self, subject: str, body: bytes, *, timeout: float, headers: dict[str, str]) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise NoStreamResponseError
         self.sent.append(body)
         self.identifiers.add(headers["Nats-Msg-Id"])
 
@@ -41,6 +47,7 @@ def stream() -> Stream:
 @pytest.fixture
 def announced(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Announcements:
     monkeypatch.setattr(announcements, "ATTEMPT_S", 0.01)
+    monkeypatch.setattr(announcements, "AGAIN_S", 0.001)
     bus: Any = stream
     return Announcements(bus)
 
@@ -55,6 +62,14 @@ async def test_event_when_a_rule_keeps_its_first_sending_then_it_is_sent_again(
     announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
     look(monkeypatch, tmp_path, {"fault": fault}, once=True)
+    await announced.publish(EVENT)
+    assert stream.sent == [EVENT.to_bytes()]
+
+
+async def test_event_when_the_stream_has_no_leader_for_a_while_then_is_kept(
+    announced: Announcements, stream: Stream
+) -> None:
+    stream.refusals = 20
     await announced.publish(EVENT)
     assert stream.sent == [EVENT.to_bytes()]
 

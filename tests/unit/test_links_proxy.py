@@ -42,7 +42,7 @@ async def far_end() -> AsyncIterator[tuple[FarEnd, int]]:
 
 def route_to(port: int) -> LinkRoute:
     """From a port that the system chooses."""
-    return LinkRoute(("127.0.0.1", 0), ("127.0.0.1", port))
+    return LinkRoute(("127.0.0.1", 0), (("127.0.0.1", port),))
 
 
 @asynccontextmanager
@@ -98,6 +98,16 @@ async def is_broken(end: Ends) -> bool:
             return await end[0].read(1) == b""
     except ConnectionResetError:
         return True
+
+
+async def test_connection_leads_to_one_that_answers_when_others_do_not() -> None:
+    async with far_end() as (_, gone):
+        pass
+    async with far_end() as (end, port):
+        ends = (("127.0.0.1", gone), ("127.0.0.1", port))
+        async with Link("jfk", [LinkRoute(("127.0.0.1", 0), ends)]) as link:
+            for _ in range(8):  # The order is random.
+                await passes(*await connected(link, end), b"hello")
 
 
 async def test_bytes_pass_unchanged_both_ways_when_the_link_is_perfect() -> None:

@@ -42,7 +42,8 @@ def emulated(sites: str, yes: bool = True) -> MeshSpec:
 def leaf_port(state: MeshState, site: str, home: Home) -> int:
     """Return the port to which the configuration of a site's server lets it connect."""
     [remote] = json.loads(site_config(state, site, home))["leafnodes"]["remotes"]
-    return int(remote["url"].rsplit(":", 1)[1])
+    [url] = remote["urls"]
+    return int(url.rsplit(":", 1)[1])
 
 
 def versions(state: MeshState, home: Home) -> dict[str, str]:
@@ -63,8 +64,8 @@ def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> 
     state = provision(home, emulated("jfk"))
     assert AgentSettings.of(home.root, "jfk").redis_port == state.sites["jfk"].link_redis_port
     [hub, redis] = LinkSettings.from_home(home.root).routes["jfk"]
-    assert (hub.near[1], hub.far[1]) == (state.sites["jfk"].link_port, state.leaf_port)
-    assert (redis.near[1], redis.far[1]) == (state.sites["jfk"].link_redis_port, state.redis_port)
+    assert (hub.near[1], hub.far[0][1]) == (state.sites["jfk"].link_port, state.leaf_port)
+    assert (redis.near[1], redis.far[0][1]) == (state.sites["jfk"].link_redis_port, state.redis_port)
 
 
 def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home: Home) -> None:
@@ -75,10 +76,10 @@ def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home:
     access = state.site("jfk")
     assert state.hub_url == f"nats://hub:{state.spec.hub_port}"
     assert (state.redis_host, access.nats_url) == ("store", f"nats://127.0.0.1:{access.spec.nats_port}")
-    assert state.leaf_remote(access) == ("wan", access.link_port)
+    assert state.leaf_remotes(access) == [("wan", access.link_port)]
     assert state.redis_remote(access) == ("wan", access.link_redis_port)
     direct = state.model_copy(update={"spec": spec.model_copy(update={"emulate_links": False})})
-    assert direct.leaf_remote(access) == ("hub", state.leaf_port)
+    assert direct.leaf_remotes(access) == [("hub", state.leaf_port)]
 
 
 def test_each_site_connects_to_a_port_of_its_own_when_links_are_emulated(home: Home) -> None:

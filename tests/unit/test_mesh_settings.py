@@ -63,6 +63,7 @@ def site(**settings: Any) -> dict[str, Any]:
         (site(retention={"days": 3}), "sites.0.retention.days", 3, ["max_age_s", "max_bytes", "total_bytes"]),
         (site(engine={"memory": "lots"}), "sites.0.engine.memory", "lots", "^[0-9]+[mg]$"),
         ({"sites": [{"name": "JFK"}]}, "sites.0.name", "JFK", "^[a-z][a-z0-9-]{0,47}$"),
+        ({**site(), "hub": {"nodes": 2}}, "hub.nodes", 2, "1 or 3"),
         ({**site(), "hubport": 1}, "hubport", 1, sorted(MeshSpec.model_fields)),
     ],
 )

@@ -191,7 +191,7 @@ def test_secrets_when_made_then_parts_listen_everywhere_and_find_each_other_by_n
     site = MeshState.model_validate_json(secrets["jfk"])
     access = site.site("jfk")
     assert access.spec.listen == "0.0.0.0"
-    assert site.leaf_remote(access) == ("links", access.link_port)
+    assert site.leaf_remotes(access) == [("links", access.link_port)]
     assert site.redis_remote(access) == ("links", access.link_redis_port)
     assert MeshState.model_validate_json(secrets["links"]).hub_host == "hub"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field
 
 from towpath.contracts.message import ROOT, Command, Model, SiteName
-from towpath.contracts.site import MeshSpec
+from towpath.contracts.site import HubNode, MeshSpec
 
 DEFAULT_EXPIRY_S = 24 * 3600.0
 LONGEST_EXPIRY_S = 30 * 24 * 3600.0
@@ -34,6 +34,8 @@ class Bundle(Model):
     """Settings of the mesh with this one site, and the addresses of the hub and of Redis."""
     leaf_port: int
     """Port at which the hub takes the site's server."""
+    further_nodes: list[HubNode] = []
+    """Servers of the hub beside its first, if it has several."""
     invitation: Invitation
     with_devices: bool = False
     """When a site that has joined redeems it, the keys of devices and gateways are replaced, too."""

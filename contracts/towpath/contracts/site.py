@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from towpath.contracts.autopilot import AutopilotSpec
 from towpath.contracts.job import ContainerLimits, JobStatus
@@ -297,6 +297,47 @@ class FailoverSettings(Model):
     site that is only cut off works on meanwhile: give links time to come back."""
 
 
+class HubSpec(Model):
+    """The hub of a mesh."""
+
+    nodes: Literal[1, 3] = 1
+    """Servers of the hub. Three form a cluster: each keeps all that the hub stores, and it goes on while one
+    of them is down. A mesh that exists cannot change the number, and keeps it when this is left out."""
+    urls: list[Annotated[str, Field(pattern=r"^(nats|tls)://[^/@,:]+:[0-9]+$")]] = []
+    """Where a NATS deployment takes clients that is to be the hub: `nats://host:port`, or `tls://host:port`.
+    None: Towpath runs the hub."""
+    leaf_urls: list[Annotated[str, Field(pattern=r"^(nats-leaf|tls)://[^/@,:]+:[0-9]+$")]] = []
+    """Where it takes leaf nodes: `nats-leaf://host:port`, or `tls://host:port`."""
+    ca_file: str | None = None
+    """With which `tls://` addresses are checked, PEM; null: the system's authorities."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if Towpath does not run it."""
+        return bool(self.urls)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if bool(self.urls) != bool(self.leaf_urls):
+            raise ValueError("urls and leaf_urls need each other")
+        if self.urls and self.nodes > 1:
+            raise ValueError("nodes are for a hub that Towpath runs, urls for another one")
+        return self
+
+
+class HubNode(Model):
+    """One server of a hub."""
+
+    name: str
+    """Name of the server, and of its process."""
+    port: int
+    """Where it takes clients."""
+    leaf_port: int
+    """Where it takes the sites' servers."""
+    route_port: int = 0
+    """Where it takes the hub's other servers; 0: there are none."""
+
+
 class MeshSpec(Model):
     """Everything `towpath up` starts: the content of `towpath.toml`."""
 
@@ -307,6 +348,7 @@ class MeshSpec(Model):
     """Where the REST interface listens."""
     listen: str = "127.0.0.1"
     addresses: Addresses = Addresses()
+    hub: HubSpec = HubSpec()
     artefact_root: str | None = None
     """Directory that jobs' user code must lie in; null: `artefacts` in the mesh's own directory. A mesh that
     exists keeps what it has when this is left out."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig, StorageType
-from nats.js.errors import BadRequestError
+from nats.js.errors import BadRequestError, NoStreamResponseError, ServiceUnavailableError
 from nats.js.object_store import ObjectStore
 
 from towpath.artefacts.archive import digest_of
@@ -35,6 +36,9 @@ CHUNK_BYTES = 512 * 1024
 REQUEST_S = 5.0
 """Deadline for one message from the hub: on a link of 1 Mbit/s a chunk takes four seconds."""
 
+ELECTION_S = 10.0
+"""Time for the servers of a cluster to agree on another leader when one dies. They need up to 5 s."""
+
 FETCH_S = 60.0
 AGAIN_S = 0.2
 NOT_THERE = "404"
@@ -49,18 +53,32 @@ class HubArtefacts:
         self._writing = asyncio.Lock()
         """Lock for writers: while one holds it, no other has an unfinished artefact."""
 
-    async def ensure(self) -> None:
-        """Create the object store if it does not exist."""
-        config = ObjectStoreConfig(bucket=BUCKET, storage=StorageType.FILE)
+    async def ensure(self, replicas: int = 1) -> None:
+        """Create the object store if it does not exist, and give it so many replicas."""
+        config = ObjectStoreConfig(bucket=BUCKET, storage=StorageType.FILE, replicas=replicas)
         try:
             await self._jetstream.create_object_store(BUCKET, config)
         except BadRequestError:
-            # It exists with other settings, because an earlier version of the client filled them in
-            # differently.
-            await self._jetstream.stream_info(STREAM)
+            # It exists with other settings. An earlier version of the client filled in others: those stay.
+            found = (await self._jetstream.stream_info(STREAM)).config
+            if found.num_replicas != replicas:
+                await self._jetstream.update_stream(replace(found, num_replicas=replicas))
 
     async def put(self, content: bytes) -> str:
-        """Store an artefact and return its digest. One that is already there is only marked as used."""
+        """Store an artefact and return its digest. One that is already there is only marked as used.
+
+        While no server of the hub's cluster leads the store, try again.
+        """
+        end = asyncio.get_running_loop().time() + ELECTION_S
+        while True:
+            try:
+                return await self._put(content)
+            except (NoStreamResponseError, ServiceUnavailableError):
+                if asyncio.get_running_loop().time() > end:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+
+    async def _put(self, content: bytes) -> str:
         digest = digest_of(content)
         async with self._writing:
             store = self._store()

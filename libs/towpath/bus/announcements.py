@@ -17,8 +17,12 @@ from towpath.contracts.message import Event, new_identifier
 log = logging.getLogger(__name__)
 
 ATTEMPT_S = 2.0
-ATTEMPTS = 3
-"""Attempts for one event: an operation waits no longer for its publication."""
+WITHIN_S = 9.0
+"""Time for one event: an operation waits no longer for its publication. The servers of a cluster need up to
+5 s to agree on another leader when one dies."""
+
+AGAIN_S = 0.3
+"""Pause before another attempt: without a leader, the stream refuses at once."""
 
 
 class Announcements:
@@ -31,12 +35,15 @@ class Announcements:
         """Publish; repeat while the stream does not acknowledge. It keeps one copy. Never raises."""
         headers = {MESSAGE_ID_HEADER: new_identifier()}
         propagate.inject(headers)
-        for _ in range(ATTEMPTS):
+        clock = asyncio.get_running_loop().time
+        end = clock() + WITHIN_S
+        while clock() < end:
             try:
                 async with asyncio.timeout(ATTEMPT_S + 1):
                     await self._attempt(event, headers)
             except (NatsError, JetStreamError, TimeoutError, OSError) as error:
                 log.warning("event %s: %s: %s", event.to_subject(), type(error).__name__, error)
+                await asyncio.sleep(AGAIN_S)
             else:
                 return
         log.error("event %s was not kept", event.to_subject())

@@ -33,6 +33,9 @@ CONNECT_S = 3.0
 PENDING_BYTES = 64 * 1024**2
 """Bytes that may wait to be sent."""
 
+REPLICAS = 3
+"""Copies of a stream in a cluster: one of its servers may be down."""
+
 Password = str | Callable[[], str]
 """A password, or what returns the present one each time that a connection logs in."""
 
@@ -52,9 +55,10 @@ def remembered(known: str, read: Callable[[], str]) -> Callable[[], str]:
 
 @dataclass(frozen=True)
 class Login:
-    """A server, and the user of the connection there."""
+    """A server, or a cluster of servers, and the user of the connection there."""
 
     url: str
+    """Address; of a cluster, those of all its servers, separated by commas."""
     user: str
     password: Password = field(repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
@@ -160,7 +164,15 @@ class FreshConnection:
 def login_of(connection: Client) -> Login:
     """Return the server and user of a connection, for another connection beside it."""
     user, password = (connection.options.get(name) or "" for name in ("user", "password"))
-    return Login(connection.servers[0].geturl(), user, password, connection.options.get("tls"))
+    url = ",".join(server.geturl() for server in connection.servers)
+    return Login(url, user, password, connection.options.get("tls"))
+
+
+def replicas_at(connection: Client) -> int:
+    """Return how many copies of a stream are kept at the server of a connection: one without a cluster."""
+    told = connection._server_info
+    # The server of a site has no cluster, and names itself as one.
+    return 1 if told.get("cluster") in (None, told["server_name"]) else REPLICAS
 
 
 def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
@@ -175,7 +187,7 @@ def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
     # The server's greeting comes after the handshake: a plain one could say that none is needed.
     encrypted = {"tls": login.tls, "tls_handshake_first": True}
     return {
-        "servers": login.url,
+        "servers": login.url.split(","),
         "name": name,
         "connect_timeout": CONNECT_S,
         "pending_size": pending_bytes,

@@ -11,6 +11,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.api import ConsumerConfig, DeliverPolicy, StorageType, StreamConfig
 
 from towpath.bus.bus import Bus
+from towpath.bus.connecting import replicas_at
 from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
 
 KEEP_BYTES = 256 * 1024**2
@@ -18,13 +19,14 @@ KEEP_BYTES = 256 * 1024**2
 
 
 async def ensure_events_stream(bus: Bus) -> None:
-    """Create the EVENTS stream if it does not exist. The bus must be connected to the hub."""
+    """Create the EVENTS stream, or bring it up to date. The bus must be connected to the hub."""
     config = StreamConfig(
         name=EVENTS_STREAM,
         subjects=[EVENTS_WILDCARD],
         storage=StorageType.FILE,
         max_bytes=KEEP_BYTES,
         allow_direct=True,
+        num_replicas=replicas_at(bus.connection),
     )
     jetstream = bus.connection.jetstream()
     try:

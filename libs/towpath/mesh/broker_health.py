@@ -30,7 +30,7 @@ ROOM_BYTES = 1024**2
 
 
 class BrokerHealth:
-    """Checks one server, over a connection to it."""
+    """Checks one server, over a connection to it. In a cluster each server needs a check of its own."""
 
     def __init__(
         self, connection: Client, directory: Path, *, restart: Callable[[], Awaitable[None]]
@@ -54,8 +54,11 @@ class BrokerHealth:
             answer = await self._connection.request(SERVER_HEALTH, b"", timeout=ANSWER_S)
         except (NatsError, TimeoutError, OSError):
             return ""
-        error = json.loads(answer.data).get("data", {}).get("error", "")
-        return error if WRITE_ERROR in error else ""
+        told = json.loads(answer.data)
+        error = told.get("data", {}).get("error", "")
+        # All servers of a cluster answer, and the first answer may be another's.
+        is_own = told["server"]["id"] == self._connection._server_info["server_id"]
+        return error if WRITE_ERROR in error and is_own else ""
 
 
 def has_room(directory: Path) -> bool:

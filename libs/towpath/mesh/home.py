@@ -76,6 +76,10 @@ class Home:
         """The hub's configuration and its streams."""
         return self.root / "hub"
 
+    def hub_node(self, name: str) -> Path:
+        """Return the directory of one server of the hub. That of the first is `hub`."""
+        return self.root / name
+
     @property
     def redis(self) -> Path:
         """Redis's configuration and its append-only file."""

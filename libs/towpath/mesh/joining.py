@@ -136,7 +136,9 @@ def _bundle(state: MeshState, spec: SiteSpec, host: str, invitation: Invitation)
         "tls": TlsSpec(enabled=state.tls is not None),
     }
     mesh = state.spec.model_copy(update=told)
-    return Bundle(mesh=mesh, leaf_port=state.leaf_port, invitation=invitation)
+    return Bundle(
+        mesh=mesh, leaf_port=state.leaf_port, further_nodes=state.further_nodes, invitation=invitation
+    )
 
 
 def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
@@ -188,6 +190,7 @@ def joining_mesh(bundle: Bundle) -> MeshState:
     told = {
         "supervisor": None,
         "leaf_port": bundle.leaf_port,
+        "further_nodes": bundle.further_nodes,
         "joined": bundle.site,
         "sites": {bundle.site: own},
     }

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from towpath.contracts.message import HUB_SCOPE
+
 SUPERVISOR = "local"
 """The process that starts all others of a machine."""
+
+
+def hub_processes(nodes: int) -> list[str]:
+    """Return the names of the hub's servers: `hub`, and `hub-2` and so on of a hub with several."""
+    return [HUB_SCOPE, *(f"{HUB_SCOPE}-{number}" for number in range(2, nodes + 1))]
+
+
+def is_hub_process(name: str) -> bool:
+    """Return True if a process of this name is a server of the hub."""
+    return name == HUB_SCOPE or name.removeprefix(f"{HUB_SCOPE}-").isdecimal()
 
 
 def engine_process(site: str, job: str | None = None) -> str:

@@ -10,16 +10,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from towpath.contracts.data_plane import DEAD_LINK_S
+from towpath.contracts.data_plane import DEAD_LINK_S, api_prefix
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.site import Durability
+from towpath.contracts.site import Durability, HubNode
 from towpath.mesh import permissions
 from towpath.mesh.credentials import Credential, Logins
 from towpath.mesh.device_users import DeviceUser, user_of
 from towpath.mesh.home import Home
 from towpath.mesh.names import SERVER_NOTICES, SERVER_QUESTIONS
 from towpath.mesh.service_table import Service, hub_services, site_services
-from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.state import MeshState, SiteAccess, is_encrypted
 from towpath.mesh.tls_files import TlsFiles
 
 ACCOUNT = "MESH"
@@ -56,14 +56,46 @@ A disk that syncs every event may need more than the server's own five seconds f
 
 LEAF_RECONNECT = "1s"
 
+CLUSTER = "towpath-hub"
+"""Name of the cluster of the hub's servers. No server has it: one without a cluster, at a site, tells clients
+that its cluster has its own name."""
+
+ROUTES_HOST = "127.0.0.1"
+"""The hub's servers are all on one machine."""
+
 HANDSHAKE_S = 10
 """Time for a handshake, seconds. The server's own default of two is short for a small machine that starts."""
 
 Config = dict[str, Any]
 
 
-def hub_config(state: MeshState, home: Home) -> str:
-    """Return the configuration of the hub: clients, the sites' leaves, JetStream for events."""
+def hub_config(state: MeshState, home: Home, node: HubNode | None = None) -> str:
+    """Return the configuration of a server of the hub, of the first if `node` is None: clients, the sites'
+    leaves, JetStream for events."""
+    node = node or state.hub_nodes[0]
+    return _render(
+        {
+            **_server(node.name, state.spec.listen, node.port),
+            **_client_tls(state.tls),
+            **_cluster(state, node),
+            "jetstream": _jetstream(HUB_SCOPE, str(home.hub_node(node.name)), power_safe=True),
+            "leafnodes": {"host": state.spec.listen, "port": node.leaf_port, **_mutual_tls(state.tls)},
+            **_accounts(_hub_users(state), notices=SERVER_NOTICES),
+        }
+    )
+
+
+def hub_account(state: MeshState) -> str:
+    """Return the account of the mesh for a NATS deployment that is its hub, to be included there.
+
+    The deployment's JetStream may have another domain than `hub`, or none.
+    """
+    asked = f"{api_prefix(HUB_SCOPE)}.>"
+    mapped = {asked: "$JS.API.>"}
+    return _render({"jetstream": "enabled", "mappings": mapped, "users": _hub_users(state)})
+
+
+def _hub_users(state: MeshState) -> list[Config]:
     commanded = [service.name for service in hub_services() if service.commanded_by_clients]
     operator = permissions.operator(state.operator.user, commanded)
     users = [_user(state.operator, operator.permissions()), *_service_users(state, hub_services(), HUB_SCOPE)]
@@ -72,16 +104,7 @@ def hub_config(state: MeshState, home: Home) -> str:
         for site, access in sorted(state.sites.items())
         if access.has_joined
     ]
-    users += [*_supervisor(state), *_invited(state)]
-    return _render(
-        {
-            **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
-            **_client_tls(state.tls),
-            "jetstream": _jetstream(HUB_SCOPE, str(home.hub), power_safe=True),
-            "leafnodes": {"host": state.spec.listen, "port": state.leaf_port, **_leaf_tls(state.tls)},
-            **_accounts([*users, *leaves], notices=SERVER_NOTICES),
-        }
-    )
+    return [*users, *_supervisor(state), *_invited(state), *leaves]
 
 
 def _client_tls(tls: TlsFiles | None) -> Config:
@@ -93,11 +116,31 @@ def _client_tls(tls: TlsFiles | None) -> Config:
     return {} if tls is None else {"tls": tls.server_block(handshake_first="auto", timeout=HANDSHAKE_S)}
 
 
-def _leaf_tls(tls: TlsFiles | None) -> Config:
+def _mutual_tls(tls: TlsFiles | None) -> Config:
     """Return how hub and sites speak: each shows the other a certificate of the mesh's authority."""
     if tls is None:
         return {}
     return {"tls": tls.server_block(verify=True, handshake_first=True, timeout=HANDSHAKE_S)}
+
+
+def _cluster(state: MeshState, node: HubNode) -> Config:
+    """Return how a server of a hub with several finds the others, and shows them who it is."""
+    login = state.routes
+    if login is None:
+        return {}
+    others = [other.route_port for other in state.hub_nodes if other.name != node.name]
+    tls = {} if state.tls is None else {"tls": state.tls.server_block(verify=True, timeout=HANDSHAKE_S)}
+    cluster: Config = {
+        "name": CLUSTER,
+        "host": ROUTES_HOST,
+        "port": node.route_port,
+        "authorization": {"user": login.user, "password": login.password},
+        "routes": [f"nats-route://{login.user}:{login.password}@{ROUTES_HOST}:{port}" for port in others],
+        # Clients know all addresses. Those that servers tell each other are not in their certificates.
+        "no_advertise": True,
+        **tls,
+    }
+    return {"cluster": cluster}
 
 
 def _supervisor(state: MeshState) -> list[Config]:
@@ -202,13 +245,19 @@ def _service_users(logins: Logins, services: list[Service], scope: str) -> list[
 
 def _remote(state: MeshState, access: SiteAccess) -> Config:
     leaf = access.leaf
-    host, port = state.leaf_remote(access)
-    url = f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}"
+    urls = [
+        f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}" for host, port in state.leaf_remotes(access)
+    ]
+    hub = state.spec.hub
+    if hub.is_elsewhere:
+        authority = {"ca_file": hub.ca_file} if hub.ca_file else {}
+        own = {"tls": {**authority, "handshake_first": True}} if is_encrypted(hub.leaf_urls) else {}
+        return {"urls": urls, "account": ACCOUNT, "ignore_discovered_servers": True, **own}
     # The hub tells every leaf its own address. A leaf that followed it would bypass an emulated link.
     # It also has other names than those in its certificate.
     direct = {"ignore_discovered_servers": True} if state.spec.emulate_links or access.tls else {}
     own = {} if access.tls is None else {"tls": access.tls.server_block(handshake_first=True)}
-    return {"url": url, "account": ACCOUNT, **direct, **own}
+    return {"urls": urls, "account": ACCOUNT, **direct, **own}
 
 
 def _server(name: str, host: str, port: int) -> Config:

@@ -10,17 +10,19 @@ import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, now
-from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
+from towpath.contracts.site import BrokerKind, HubNode, MeshSpec, SiteSpec
 from towpath.contracts.tls import is_loopback
 from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
+from towpath.mesh.names import hub_processes
 from towpath.mesh.ports import free_port
 from towpath.mesh.service_table import Service, hub_services, site_services
-from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.state import MeshState, SiteAccess, is_encrypted
 
 
 def new_mesh(spec: MeshSpec) -> MeshState:
@@ -65,6 +67,16 @@ def _check_encryption(spec: MeshSpec) -> None:
             value=False,
             allowed="true; or tls.allow_plain = true in a network that you trust",
         )
+    plain = [url for url in (*spec.hub.urls, *spec.hub.leaf_urls) if not is_encrypted([url])]
+    exposed = [url for url in plain if not is_loopback(urlsplit(url).hostname or "")]
+    if exposed and not spec.tls.allow_plain:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "passwords and events would pass to the hub unencrypted",
+            field="hub.urls",
+            value=exposed[0],
+            allowed="tls://host:port; or tls.allow_plain = true in a network that you trust",
+        )
     if not spec.is_encrypted:
         return
     for index, site in enumerate(spec.sites):
@@ -99,6 +111,7 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
             "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
+            "hub": _kept("hub", spec, old),
             "emulate_links": _kept("emulate_links", spec, old),
             "faults": _kept("faults", spec, old),
             "autopilot": _kept("autopilot", spec, old),
@@ -108,7 +121,35 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }
     )
-    return _with_brokers(_with_links(_with_credentials(filled, old, taken), taken), taken)
+    _check_nodes(filled, old)
+    state = _with_nodes(_with_credentials(filled, old, taken), taken)
+    return _with_brokers(_with_links(state, taken), taken)
+
+
+def _check_nodes(spec: MeshSpec, old: MeshState | None) -> None:
+    """Raise `TowpathError` (not allowed) if the hub would get another number of servers, or be another one.
+
+    Servers that form a cluster delete streams that the cluster does not know, so those of a single server
+    would be lost.
+    """
+    if old is None:
+        return
+    if spec.hub.is_elsewhere != old.spec.hub.is_elsewhere:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "another hub has not what this mesh has stored at its own",
+            field="hub.urls",
+            value=spec.hub.urls,
+            allowed="as the mesh was made; or a new mesh in another directory",
+        )
+    if spec.hub.nodes != old.spec.hub.nodes:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the hub would lose what it has stored, if the number of its servers changed",
+            field="hub.nodes",
+            value=spec.hub.nodes,
+            allowed=f"{old.spec.hub.nodes}; or a new mesh in another directory",
+        )
 
 
 def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) -> MeshState:
@@ -116,6 +157,9 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
     return MeshState(
         spec=filled,
         leaf_port=_port(0, old.leaf_port if old else 0, filled.listen, taken),
+        route_port=old.route_port if old else 0,
+        further_nodes=old.further_nodes if old else [],
+        routes=old.routes if old else None,
         operator=old.operator if old else Credential.random("hub.operator"),
         supervisor=(old.supervisor if old else None) or Credential.random("hub.supervisor"),
         api_token=old.api_token if old else random_token(),
@@ -166,6 +210,26 @@ def _kept(setting: str, spec: MeshSpec, old: MeshState | None) -> Any:
     """Return a setting as the spec says; a spec that does not say leaves it as it was."""
     said = spec if old is None or setting in spec.model_fields_set else old.spec
     return getattr(said, setting)
+
+
+def _with_nodes(state: MeshState, taken: set[int]) -> MeshState:
+    """Add ports and the password of the hub's further servers, if it has several."""
+    names = hub_processes(state.spec.hub.nodes)
+    if len(state.further_nodes) == len(names) - 1:
+        return state
+    listen = state.spec.listen
+    further = [
+        HubNode(
+            name=name,
+            port=free_port(taken, address=listen),
+            leaf_port=free_port(taken, address=listen),
+            route_port=free_port(taken),
+        )
+        for name in names[1:]
+    ]
+    routes = Credential.random("hub.routes")
+    update = {"route_port": free_port(taken), "further_nodes": further, "routes": routes}
+    return state.model_copy(update=update)
 
 
 def _with_links(state: MeshState, taken: set[int]) -> MeshState:
@@ -228,8 +292,8 @@ def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
 
 def _ports(state: MeshState) -> set[int]:
     sites = {p for a in state.sites.values() for p in _listeners(a)}
-    spec = state.spec
-    return sites | {state.leaf_port, state.redis_plain_port, spec.hub_port, spec.redis_port, spec.api_port}
+    hub = {port for node in state.hub_nodes for port in (node.port, node.leaf_port, node.route_port)}
+    return sites | hub | {state.redis_plain_port, state.spec.redis_port, state.spec.api_port}
 
 
 def _listeners(access: SiteAccess) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from towpath.contracts.data_plane import IN_STREAM
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 from towpath.mesh.device_users import known_devices
 from towpath.mesh.home import Home
-from towpath.mesh.nats_config import ACCOUNT, hub_config, site_config
+from towpath.mesh.nats_config import ACCOUNT, hub_account, hub_config, site_config
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.service_table import REDIS_DOOR
 from towpath.mesh.state import MeshState, reachable
@@ -22,9 +22,25 @@ STOP_S = 5.0
 """Time for a server to flush its streams when it ends."""
 
 
-def hub_server(state: MeshState, home: Home) -> ChildSpec:
-    """Write the configuration of the hub's nats-server, and return its process."""
-    return _nats("hub", hub_config(state, home), home.hub, home, state.spec.listen, state.spec.hub_port)
+def hub_servers(state: MeshState, home: Home) -> list[ChildSpec]:
+    """Write the configurations of the hub's nats-servers, one or several, and return their processes.
+
+    For a hub that Towpath does not run, write the account that it must have, and return none.
+    """
+    listen = state.spec.listen
+    if state.spec.hub.is_elsewhere:
+        _write(home.hub / "account.conf", hub_account(state))
+    return [
+        _nats(
+            node.name,
+            hub_config(state, home, node),
+            home.hub_node(node.name),
+            home,
+            listen,
+            node.port,
+        )
+        for node in state.hub_nodes
+    ]
 
 
 def site_server(state: MeshState, site: str, home: Home, *, admits_devices: bool = True) -> ChildSpec:

@@ -15,6 +15,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import MeshSpec
 from towpath.contracts.traces import Span
 from towpath.descriptors import Descriptors
+from towpath.mesh.names import hub_processes
 from towpath.mesh.permissions import Permissions, Rights, inbox
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Service:
 
     def needs(self, spec: MeshSpec) -> tuple[str, ...]:
         """Return what it comes `after`, as far as a mesh with these settings has it."""
-        there = {*SERVERS, *(service.name for service in services().values() if service.runs(spec))}
+        there = {*servers_of(spec), *(service.name for service in services().values() if service.runs(spec))}
         return tuple(name for name in self.after if name in there)
 
 
@@ -132,4 +133,10 @@ def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
         for name in (f"{site}-{SITE_SERVER}", *(service.process(site) for service in at_sites))
     ]
     doors = [REDIS_DOOR] if spec.is_encrypted else []
-    return [*SERVERS, *doors, *shared, *parts]
+    return [*servers_of(spec), *doors, *shared, *parts]
+
+
+def servers_of(spec: MeshSpec) -> list[str]:
+    """Return the names of the processes beside the services that a mesh with these settings has."""
+    hub, redis = SERVERS
+    return [redis] if spec.hub.is_elsewhere else [hub, redis, *hub_processes(spec.hub.nodes)[1:]]

@@ -9,8 +9,8 @@ from pydantic import Field, ValidationError
 from towpath.atomic_write import write_private_file
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Invitation
-from towpath.contracts.message import SiteName
-from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
+from towpath.contracts.message import HUB_SCOPE, SiteName
+from towpath.contracts.site import BrokerKind, HubNode, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
 from towpath.mesh.tls_files import TlsFiles, client_context
@@ -125,6 +125,12 @@ class MeshState(Logins):
     spec: MeshSpec
     leaf_port: int
     """Port at which the hub takes the sites' servers."""
+    route_port: int = 0
+    """Port at which the hub's first server takes the others; 0: it has one."""
+    further_nodes: list[HubNode] = []
+    """Servers of the hub beside its first."""
+    routes: Credential | None = None
+    """User of the hub's servers at each other; null: it has one."""
     joined: SiteName | None = None
     """The site that this machine runs, of a mesh whose hub is elsewhere. Null: the hub is here."""
     renewed: SiteAccess | None = None
@@ -149,10 +155,24 @@ class MeshState(Logins):
     """Port of Redis itself on 127.0.0.1 while its own port is encrypted; 0 until then."""
 
     @property
+    def hub_nodes(self) -> list[HubNode]:
+        """The servers of the hub that Towpath runs."""
+        if self.spec.hub.is_elsewhere:
+            return []
+        first = HubNode(
+            name=HUB_SCOPE, port=self.spec.hub_port, leaf_port=self.leaf_port, route_port=self.route_port
+        )
+        return [first, *self.further_nodes]
+
+    @property
     def hub_url(self) -> str:
-        """Address of the hub, as services reach it."""
+        """Addresses of the hub's servers, as services reach them, separated by commas."""
+        return ",".join(self.spec.hub.urls or [self.node_url(node) for node in self.hub_nodes])
+
+    def node_url(self, node: HubNode) -> str:
+        """Return the address of one server of the hub, as services reach it."""
         scheme = "tls" if self.authority else "nats"
-        return f"{scheme}://{self.hub_host}:{self.spec.hub_port}"
+        return f"{scheme}://{self.hub_host}:{node.port}"
 
     @property
     def authority(self) -> str | None:
@@ -162,6 +182,9 @@ class MeshState(Logins):
 
     def hub_tls(self) -> ssl.SSLContext | None:
         """Return with what clients check the hub; None: it is plain."""
+        hub = self.spec.hub
+        if hub.is_elsewhere:
+            return client_context(hub.ca_file) if is_encrypted(hub.urls) else None
         return client_context(self.authority) if self.authority else None
 
     @property
@@ -208,11 +231,18 @@ class MeshState(Logins):
         """Return variables that a process of this mesh, and those it starts, have beside the usual ones."""
         return home.fault_environment(scope, process) if self.spec.faults.enabled else {}
 
-    def leaf_remote(self, access: SiteAccess) -> tuple[str, int]:
-        """Return host and port to which a site's server connects: its emulated link, or the hub itself."""
+    def leaf_remotes(self, access: SiteAccess) -> list[tuple[str, int]]:
+        """Return hosts and ports to one of which a site's server connects: its emulated link, or the hub."""
         if self.spec.emulate_links:
-            return self.links_host, access.link_port
-        return self.hub_host, self.leaf_port
+            return [(self.links_host, access.link_port)]
+        return self.hub_leaf_addresses
+
+    @property
+    def hub_leaf_addresses(self) -> list[tuple[str, int]]:
+        """Hosts and ports where the hub takes the sites' servers."""
+        told = (url.partition("://")[2].rpartition(":") for url in self.spec.hub.leaf_urls)
+        named = [(host, int(port)) for host, _, port in told]
+        return named or [(self.hub_host, node.leaf_port) for node in self.hub_nodes]
 
     def redis_remote(self, access: SiteAccess) -> tuple[str, int]:
         """Return host and port of Redis for a site's agent: its emulated link, or where sites reach Redis."""
@@ -252,6 +282,11 @@ class MeshState(Logins):
     def to_text(self) -> str:
         """Return what `save` writes."""
         return self.model_dump_json(indent=2)
+
+
+def is_encrypted(urls: list[str]) -> bool:
+    """Return True if connections to these addresses are encrypted."""
+    return any(url.startswith("tls://") for url in urls)
 
 
 def reachable(listen: str) -> str:

@@ -263,23 +263,23 @@ class Asking(Protocol):
         ...
 
 
-async def ensure_span_streams(connection: Asking) -> None:
-    """Create or update the streams of spans at the server of this connection.
+async def ensure_span_streams(connection: Asking, replicas: int = 1) -> None:
+    """Create or update the streams of spans at the server of this connection, with as many replicas.
 
     Raises `OSError` when JetStream refuses, and the connection's own errors.
     """
-    await _ensure_stream(connection, SPANS_STREAM, Span.wildcard())
-    await _ensure_stream(connection, EVENT_SPANS_STREAM, EventSpan.wildcard())
+    await _ensure_stream(connection, SPANS_STREAM, Span.wildcard(), replicas)
+    await _ensure_stream(connection, EVENT_SPANS_STREAM, EventSpan.wildcard(), replicas)
 
 
-async def _ensure_stream(connection: Asking, name: str, subject: str) -> None:
+async def _ensure_stream(connection: Asking, name: str, subject: str, replicas: int) -> None:
     config: dict[str, Any] = {
         "name": name,
         "subjects": [subject],
         "storage": "file",
         "retention": "limits",
         "discard": "old",
-        "num_replicas": 1,
+        "num_replicas": replicas,
         "max_age": KEEP_S * 10**9,
         "max_bytes": KEEP_BYTES,
         "duplicate_window": REPEATED_WITHIN_S * 10**9,

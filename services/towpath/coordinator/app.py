@@ -13,6 +13,7 @@ from nats.errors import Error as NatsError
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.bus.announcements import Announcements
+from towpath.bus.connecting import replicas_at
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
@@ -55,9 +56,10 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
         if bus is None:
             return
         await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
-        await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection))
+        replicas = replicas_at(bus.connection)
+        await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection, replicas))
         registry_log = RegistryLog(bus.connection)
-        await _patiently("log of the registry", registry_log.ensure)
+        await _patiently("log of the registry", lambda: registry_log.ensure(replicas))
         registry = Registry.connect(settings, registry_log)
         try:
             await registry.bring_up()
@@ -70,7 +72,7 @@ async def _coordinate(
     settings: CoordinatorSettings, registry: Registry, bus: Bus, stop: asyncio.Event
 ) -> None:
     hub_artefacts = HubArtefacts(bus.connection)
-    await _patiently("object store", hub_artefacts.ensure)
+    await _patiently("object store", lambda: hub_artefacts.ensure(replicas_at(bus.connection)))
     announcements = Announcements(bus)
     sites = Sites(settings, announcements.publish)
     operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
@@ -95,7 +97,7 @@ async def _coordinate(
                 await without_faults.serve(bus)
             reading = Reading(registry)
             await bus.serve(MayRead, reading.decide, service="coordinator")
-            await violations.watch(bus, settings.home.log(HUB_SCOPE))
+            await violations.watch(bus, settings.home.log)
             await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE)).open()
             await PipelineCommands(situation, pipelines, applies).serve(bus)
             uplinks = UplinkCommands(situation)

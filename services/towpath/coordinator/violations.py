@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,19 @@ TAIL_BYTES = 64 * 1024
 """Of the hub's log, where the subject is: the notice says who, and the log says what."""
 
 
-async def watch(bus: Bus, hub_log: Path) -> None:
-    """Publish a `SecurityRefused` for each notice of the hub's server, as long as the bus lives."""
+async def watch(bus: Bus, log_of: Callable[[str], Path]) -> None:
+    """Publish a `SecurityRefused` for each notice of a server of the hub, as long as the bus lives. `log_of`
+    returns the log of a server."""
     refusals = Refusals(HUB_SCOPE, bus.publish)
 
     async def on_message(message: Msg) -> None:
-        await _tell(refusals, message, hub_log)
+        await _tell(refusals, message, log_of)
 
     await bus.connection.subscribe(CONNECTION_ENDED, cb=on_message)
     await bus.connection.subscribe(LOGIN_REFUSED, cb=on_message)
 
 
-async def _tell(refusals: Refusals, message: Msg, hub_log: Path) -> None:
+async def _tell(refusals: Refusals, message: Msg, log_of: Callable[[str], Path]) -> None:
     notice: dict[str, Any] = json.loads(message.data)
     client: dict[str, Any] = notice.get("client") or {}
     reason, user = str(notice.get("reason") or ""), str(client.get("user") or "")
@@ -48,6 +50,7 @@ async def _tell(refusals: Refusals, message: Msg, hub_log: Path) -> None:
     if message.subject != CONNECTION_ENDED:
         await refusals.tell("login", "", who=who, why=reason or "wrong user or password")
     elif reason == VIOLATION:
+        hub_log = log_of(notice["server"]["name"])
         kind, subject = await asyncio.to_thread(_refused, hub_log, client.get("id"))
         await refusals.tell(kind, subject, who=who, why=reason)
 

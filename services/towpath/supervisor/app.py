@@ -10,10 +10,10 @@ from functools import partial
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.site import HubNode
 from towpath.mesh.broker_health import BrokerHealth
 from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, redis_door, redis_server
+from towpath.mesh.servers import hub_servers, redis_door, redis_server
 from towpath.mesh.service_child import service_child
 from towpath.mesh.service_table import services
 from towpath.mesh.state import MeshState
@@ -37,7 +37,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         return [replace(child, after=()) for child in at_sites]  # What they come after is at the hub.
     shared = [service_child(service, state, home) for service in started if not service.one_per_site]
     doors = [redis_door(state, home)] if state.tls else []
-    return [hub_server(state, home), redis_server(state, home), *doors, *shared, *at_sites]
+    return [*hub_servers(state, home), redis_server(state, home), *doors, *shared, *at_sites]
 
 
 async def run(home: Home) -> None:
@@ -53,8 +53,10 @@ async def run(home: Home) -> None:
     state = MeshState.load(home)
     async with Supervisor(children(state, home), home.run) as supervisor:
         reload = partial(signals.put_nowait, signal.SIGHUP)
-        beside_hub = [] if state.joined else [_watch_hub(state, home, supervisor), admit(state, home, reload)]
-        watching = [asyncio.create_task(work) for work in beside_hub]
+        watching: list[asyncio.Task[None]] = []
+        if state.joined is None:
+            watched = [_watch_node(node, state, home, supervisor) for node in state.hub_nodes]
+            watching = [asyncio.create_task(work) for work in (*watched, admit(state, home, reload))]
         try:
             while await signals.get() is signal.SIGHUP:
                 await _reload(supervisor, home)
@@ -64,12 +66,12 @@ async def run(home: Home) -> None:
     log.info("ended")
 
 
-async def _watch_hub(state: MeshState, home: Home, supervisor: Supervisor) -> None:
-    """Restart the hub's server when its disk was full, as an agent does with its site's."""
-    operator, restart = state.operator, partial(supervisor.restart, HUB_SCOPE)
-    url, user, password, tls = state.hub_url, operator.user, operator.password, state.hub_tls()
+async def _watch_node(node: HubNode, state: MeshState, home: Home, supervisor: Supervisor) -> None:
+    """Restart a server of the hub when its disk was full, as an agent does with its site's."""
+    operator, restart = state.operator, partial(supervisor.restart, node.name)
+    url, user, password, tls = state.node_url(node), operator.user, operator.password, state.hub_tls()
     async with await Bus.connect(url, user, password, name="supervisor", tls=tls) as bus:
-        await BrokerHealth(bus.connection, home.hub, restart=restart).watch()
+        await BrokerHealth(bus.connection, home.hub_node(node.name), restart=restart).watch()
 
 
 async def _reload(supervisor: Supervisor, home: Home) -> None:

@@ -10,9 +10,10 @@ from towpath.contracts.faults import AtPoint, OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.vocabulary import POINT_DESCRIPTIONS
 from towpath.lab.services.links import LINKS
+from towpath.mesh.names import is_hub_process
 
 _SERVERS = ("nats", "redis", "mosquitto")
-"""Ends of the names of processes that run no Python: no rule sets their clock."""
+"""Ends of the names of processes that run no Python beside the hub's: no rule sets their clock."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class World:
 
 def runs_python(process: str) -> bool:
     """Return true if a process of this name runs Python code: a broker and the store do not."""
-    return process != HUB_SCOPE and not process.endswith(_SERVERS)
+    return not is_hub_process(process) and not process.endswith(_SERVERS)
 
 
 def looking_processes(rule: Rule, world: World) -> list[str]:

@@ -13,13 +13,13 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.guard.process import is_guard
 from towpath.lab.power.mount import mounts_under
 from towpath.mesh.home import Home
-from towpath.mesh.names import SUPERVISOR
-from towpath.mesh.service_table import SERVERS, SITE_SERVER
+from towpath.mesh.names import SUPERVISOR, is_hub_process
+from towpath.mesh.service_table import SITE_SERVER
 from towpath.processes import PidRecord, find, listed
 from towpath.processes.record import CLOCK_TOLERANCE_S, has_ended
 from towpath.tasks import wait_until
 
-_SERVERS = (*SERVERS, f"-{SITE_SERVER}", "-mosquitto")
+_SERVERS = ("redis", f"-{SITE_SERVER}", "-mosquitto")
 """Ends of the names of the processes that acknowledge what others send."""
 
 GONE_S = 10.0
@@ -72,7 +72,7 @@ class Machine:
         Each process of a mesh leads a session, in which are also those that it started and that outlived it.
         """
         leaders = [record for record in listed(self._home.run) if self._has(record) and _is_its_own(record)]
-        leaders.sort(key=lambda record: not record.name.endswith(_SERVERS))
+        leaders.sort(key=lambda record: not _is_server(record.name))
         order = {record.pid: place for place, record in enumerate(leaders)}
         found: list[tuple[int, bool, psutil.Process]] = []
         for process in psutil.process_iter():
@@ -101,7 +101,8 @@ class Machine:
 
     def _directories(self) -> list[Path]:
         if self._name == HUB_SCOPE:
-            return [self._home.hub, self._home.redis, self._home.artefacts]
+            hub = self._home.root.glob(f"{HUB_SCOPE}*")  # One directory for each of its servers.
+            return [*hub, self._home.redis, self._home.artefacts]
         home, site = self._home, self._name
         return [
             home.nats(site),
@@ -110,6 +111,10 @@ class Machine:
             home.engine(site),
             home.site_artefacts(site),
         ]
+
+
+def _is_server(process: str) -> bool:
+    return is_hub_process(process) or process.endswith(_SERVERS)
 
 
 def _empty(directory: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import struct
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from towpath.lab.proxy.delay_line import DelayLine
@@ -17,7 +19,10 @@ PIECE_BYTES = 64 * 1024
 """Most that is read at once."""
 
 CONNECT_DEADLINE_S = 5.0
-"""For the far end to take a connection."""
+"""For a far end to take a connection."""
+
+Address = tuple[str, int]
+"""Host and port."""
 
 NO_LINGER = struct.pack("ii", 1, 0)
 """Option of a socket: drop what is under way and send RST when it is closed."""
@@ -40,14 +45,14 @@ class ProxiedConnection:
         self._near = near
         self._writers = [near[1]]
 
-    async def run(self, far: tuple[str, int], out: Direction, back: Direction) -> None:
-        """Carry everything until both ends have closed, or one broke. Closes both ends."""
+    async def run(self, far: Sequence[Address], out: Direction, back: Direction) -> None:
+        """Carry everything until both ends have closed, or one broke. Closes both ends. The far end is one of
+        `far` that answers."""
         reader, writer = self._near
         try:
             if self._weather.now.cut:
                 return await self._lead_nowhere(reader)
-            async with asyncio.timeout(CONNECT_DEADLINE_S):
-                far_reader, far_writer = await asyncio.open_connection(*far, limit=PIECE_BYTES)
+            far_reader, far_writer = await _opened(far)
             self._writers.append(far_writer)
             async with asyncio.TaskGroup() as both:
                 both.create_task(self.carry(reader, far_writer, out))
@@ -110,3 +115,18 @@ class ProxiedConnection:
             data = data[size:]
             await self._weather.between_slices()
             await self._weather.passable()
+
+
+async def _opened(far: Sequence[Address]) -> tuple[StreamReader, StreamWriter]:
+    """Connect to one that answers. Raises `OSError` if none does.
+
+    The order is random: one that takes connections, and does no more, must not get them all.
+    """
+    error = OSError("there is no far end")
+    for address in random.sample(far, len(far)):
+        try:
+            async with asyncio.timeout(CONNECT_DEADLINE_S):
+                return await asyncio.open_connection(*address, limit=PIECE_BYTES)
+        except OSError as refused:
+            error = refused
+    raise error

@@ -13,14 +13,11 @@ from types import TracebackType
 from typing import Self
 
 from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy.connection import PIECE_BYTES, Direction, ProxiedConnection
+from towpath.lab.proxy.connection import PIECE_BYTES, Address, Direction, ProxiedConnection
 from towpath.lab.proxy.transmitter import Transmitter
 from towpath.lab.proxy.weather import Weather
 
 log = logging.getLogger(__name__)
-
-Address = tuple[str, int]
-"""Host and port."""
 
 CLOSE_DEADLINE_S = 2.0
 """For a closed listener to be gone."""
@@ -32,8 +29,8 @@ class LinkRoute:
 
     near: Address
     """Where the link listens; port 0 lets the system choose."""
-    far: Address
-    """Where its connections lead."""
+    far: tuple[Address, ...]
+    """Where its connections lead: each to one that answers."""
 
 
 class Link:
@@ -146,7 +143,7 @@ class Link:
         self._break_all()
         self._reset_at_intervals(every_s)
 
-    def _accepted(self, far: Address, reader: StreamReader, writer: StreamWriter) -> None:
+    def _accepted(self, far: tuple[Address, ...], reader: StreamReader, writer: StreamWriter) -> None:
         connection = ProxiedConnection(self._weather, (reader, writer))
         task = asyncio.create_task(connection.run(far, self._out, self._back))
         self._open[task] = connection

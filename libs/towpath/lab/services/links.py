@@ -16,7 +16,7 @@ def address(state: MeshState) -> tuple[str, int]:
 def settings(state: MeshState, _: str) -> list[str]:
     """Return where all links begin and end."""
     ports = {site: (access.link_port, access.link_redis_port) for site, access in state.sites.items()}
-    return [repr(ports), str(state.leaf_port), str(state.redis_port), state.spec.listen]
+    return [repr(ports), repr(state.hub_leaf_addresses), str(state.redis_port), state.spec.listen]
 
 
 LINKS = register(

@@ -19,7 +19,7 @@ STOP_S = 8.0
 def settings(state: MeshState, site: str) -> list[str]:
     """Return the settings of the site and of its storage, and where its server finds the hub and Redis."""
     access = state.site(site)
-    remotes = [repr(state.leaf_remote(access)), repr(state.redis_remote(access))]
+    remotes = [repr(state.leaf_remotes(access)), repr(state.redis_remote(access))]
     # Keys are taken over while it runs, but for those at a broker beside the site's server.
     own = access.model_dump_json() if access.is_bridged else without_keys(access)
     return [own, state.spec.storage.model_dump_json(), *remotes]

@@ -79,14 +79,15 @@ class RegistryLog:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=REQUEST_S)
 
-    async def ensure(self) -> None:
-        """Make the stream if it does not exist."""
+    async def ensure(self, replicas: int = 1) -> None:
+        """Make the stream if it does not exist, and give it so many replicas."""
         config = StreamConfig(
             name=STREAM,
             subjects=[REGISTRY_SUBJECTS],
             storage=StorageType.FILE,
             allow_direct=True,
             deny_delete=True,
+            num_replicas=replicas,
         )
         try:
             await self._jetstream.add_stream(config)

@@ -44,14 +44,14 @@ class LinkSettings(HubSettings):
     @classmethod
     def own_fields(cls, home: Home, mesh: MeshState) -> dict[str, Any]:
         """Return the routes of all sites."""
-        hub = mesh.hub_host.strip("[]"), mesh.leaf_port
+        hub = tuple((host.strip("[]"), port) for host, port in mesh.hub_leaf_addresses)
         redis_host, redis_port = mesh.redis_entry
         redis = redis_host.strip("[]"), redis_port
         listen = mesh.spec.listen
         routes = {
             site: (
                 LinkRoute((listen, access.link_port), hub),
-                LinkRoute((listen, access.link_redis_port), redis),
+                LinkRoute((listen, access.link_redis_port), (redis,)),
             )
             for site, access in mesh.sites.items()
         }
