@@ -60,7 +60,7 @@ class RestoredJob(Model):
 
 
 class RegistryState(Model):
-    """How the registry stands after a restore or a rebuild."""
+    """The registry after a restore or a rebuild."""
 
     jobs: int = Field(ge=0)
     behind: list[RestoredJob] = []

@@ -290,7 +290,7 @@ class FaultSettings(Model):
 
 
 class FailoverSettings(Model):
-    """Whether jobs go on at their standbys without being told to."""
+    """Failover without being told to."""
 
     after_s: float | None = Field(default=None, ge=10)
     """Seconds of silence after which a site counts as lost. Null: someone says so, by `towpath failover`. A

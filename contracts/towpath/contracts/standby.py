@@ -35,7 +35,7 @@ class StandbyCopy(Model):
 
 
 class StandbyKept(Model):
-    """What a standby has of a job."""
+    """The part of a job that its standby has."""
 
     have: dict[str, str] = {}
     """Checkpoint files that it has: path → digest."""
@@ -105,7 +105,7 @@ class StandbyList(Model):
 
 
 class ListStandbys(Command[StandbyList]):
-    """How far behind each standby is."""
+    """The distance between each job and its standby."""
 
     subject = f"{_COORDINATOR}.list-standbys"
     answer = StandbyList
@@ -131,7 +131,7 @@ class FailOverJob(Command[OperationAnswer]):
 
 
 class ForecastFailover(Command[StandbyView]):
-    """What a failover would lose. Raises what `FailOverJob` would raise."""
+    """The losses that a failover would bring. Raises what `FailOverJob` would raise."""
 
     subject = f"{_COORDINATOR}.forecast-failover"
     answer = StandbyView

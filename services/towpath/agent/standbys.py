@@ -1,7 +1,7 @@
 """The site as a standby: copies of a job's inputs and state wait here, and it goes on from them.
 
-The copy of the state lies where the state of jobs that have left lies, so that less has to travel, whoever
-comes here. Beside it, a note says what it is.
+The copy of the state lies where the state of jobs that have left lies, so that less has to travel when
+one comes back. Beside it, a note says what it is.
 
 Every handler may be interrupted at any line and called again.
 """

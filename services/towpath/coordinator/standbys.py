@@ -116,7 +116,7 @@ class Standbys:
     async def _guarded(self, entry: JobEntry, standby: Standby) -> None:
         job = entry.spec.name
         try:
-            # Repeated for ever, so it belongs to no trace.
+            # Repeated until stopped, so it belongs to no trace.
             async with self._at_once:
                 with untraced():
                     await self._round(entry, standby)

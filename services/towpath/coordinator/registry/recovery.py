@@ -4,8 +4,8 @@ The log (`towpath.coordinator.registry.log`) keeps the registry when Redis is lo
 both, and for going back to a copy.
 
 A site is believed when someone asks for it, and not by itself: a stolen site could otherwise claim jobs of
-others under a high epoch. What it says is taken whole, under its own epoch. Whoever had the job before is
-then stopped, or fenced, as after a migration.
+others under a high epoch. What it says is taken whole, under its own epoch. The site that had the job before
+is then stopped, or fenced, as after a migration.
 """
 
 from __future__ import annotations
