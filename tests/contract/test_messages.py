@@ -1,5 +1,6 @@
-"""Every message has a valid example that survives the wire, and accepts no unknown field."""
+"""Every message has a valid example that survives the wire, and accepts no unknown field from people."""
 
+import json
 import re
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from towpath.contracts.export.documents import COMMANDS, MESSAGES, file_name
+from towpath.contracts.job import JobState
 from towpath.contracts.message import ROOT, Command, Message
-from towpath.contracts.reply import Reply
-from towpath.contracts.site import SiteSpec
+from towpath.contracts.reply import Done, Reply
+from towpath.contracts.site import SiteSpec, SiteStatus
 
 EACH_MESSAGE = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 
@@ -60,6 +62,38 @@ def test_message_when_sent_and_received_then_is_the_same(kind: type[Message]) ->
 def test_message_when_it_has_an_unknown_field_then_is_refused(kind: type[Message]) -> None:
     with pytest.raises(ValidationError, match="unheard_of"):
         kind.model_validate({**kind.example, "unheard_of": 1})
+
+
+@EACH_MESSAGE
+def test_message_when_a_later_version_says_more_then_is_read_and_a_command_is_refused(
+    kind: type[Message],
+) -> None:
+    later = json.dumps(with_more(kind.model_validate(kind.example).model_dump(mode="json"))).encode()
+    if issubclass(kind, Command):
+        with pytest.raises(ValidationError, match="of_a_later_version"):
+            kind.from_bytes(later)
+    else:
+        assert kind.from_bytes(later) == kind.model_validate(kind.example)
+
+
+def with_more(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the same with one more field."""
+    return {**body, "of_a_later_version": {"at": [1]}}
+
+
+def test_heartbeat_when_a_later_version_says_more_of_a_job_then_the_site_is_heard() -> None:
+    body = SiteStatus.model_validate(SiteStatus.example).model_dump(mode="json")
+    job = {"job": "counts", "epoch": 1, "state": "running"}
+    body["jobs"] = [with_more(job), {**job, "state": "dreaming"}]
+
+    heard = SiteStatus.from_bytes(json.dumps(body).encode())
+
+    assert [each.state for each in heard.jobs] == [JobState.RUNNING, JobState.UNKNOWN]
+
+
+def test_reply_when_a_later_version_answers_more_then_is_read() -> None:
+    reply = json.dumps(with_more({"ok": True, "result": with_more({"note": "done"})}))
+    assert Reply[Done].read(reply).unwrap() == Done(note="done")
 
 
 @EACH_MESSAGE

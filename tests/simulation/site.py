@@ -303,6 +303,7 @@ class SimulatedSite:
     def keep_copy(self, owner: Assignment, at: int, moment: datetime) -> None:
         """Become the standby of a job, with a copy of the state that its owner has now."""
         copied = StandbyCopy(
+            epoch=owner.epoch,
             generation=owner.generation,
             digest=str(at),
             serials={entry.name: at for entry in owner.inputs},

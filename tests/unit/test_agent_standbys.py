@@ -18,6 +18,7 @@ from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 OWNED = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 KEPT = OWNED.model_copy(update={"desired": DesiredState.STANDBY})
+NEXT = OWNED.model_copy(update={"epoch": OWNED.epoch + 1})
 JOB = OWNED.spec.name
 
 
@@ -30,13 +31,14 @@ def store(tmp_path: Path) -> AssignmentStore:
     return AssignmentStore(tmp_path, SPARK_CHECKPOINTS)
 
 
-def arrive(store: AssignmentStore, text: str, generation: int = OWNED.generation) -> StandbyCopy:
+def arrive(store: AssignmentStore, text: str) -> StandbyCopy:
     """Let state arrive. Return what its owner says of it."""
     path = store.incoming(JOB) / "offsets" / "0"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return StandbyCopy(
-        generation=generation,
+        epoch=OWNED.epoch,
+        generation=OWNED.generation,
         digest=digest_of_inventory(inventory(store.incoming(JOB))),
         serials={"jfk/clean": 7},
         taken_at=datetime(2026, 1, 1, tzinfo=UTC),
@@ -81,13 +83,18 @@ def test_copy_when_the_agent_is_killed_while_it_changes_then_is_whole_or_none(
 def test_takeover_when_it_is_repeated_then_the_job_has_the_copy_once(store: AssignmentStore) -> None:
     store.adopt_standby(KEPT, arrive(store, "copied"))
     for _ in range(2):
-        store.begin_from_standby(OWNED)
-    assert (store.checkpoint(OWNED) / "offsets" / "0").read_text() == "copied"
+        store.begin_from_standby(KEPT, NEXT)
+    assert (store.checkpoint(NEXT) / "offsets" / "0").read_text() == "copied"
     assert store.standby_copy(KEPT) is None
 
 
-def test_takeover_when_the_copy_is_of_an_earlier_generation_then_is_refused(store: AssignmentStore) -> None:
+@pytest.mark.parametrize("what", ["epoch", "generation"])
+def test_takeover_when_the_copy_is_of_an_earlier_owner_then_is_refused(
+    store: AssignmentStore, what: str
+) -> None:
+    """It may be of an earlier job of that name."""
     store.adopt_standby(KEPT, arrive(store, "copied"))
-    later = OWNED.model_copy(update={"generation": OWNED.generation + 1})
+    later = KEPT.model_copy(update={what: getattr(KEPT, what) + 1})
+    assert store.standby_copy(later) is None
     with pytest.raises(TowpathError):
-        store.begin_from_standby(later)
+        store.begin_from_standby(later, NEXT)

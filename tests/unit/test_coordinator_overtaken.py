@@ -42,6 +42,11 @@ def test_registry_when_a_site_reports_an_epoch_then_is_behind_only_if_it_never_t
     assert found == wanted
 
 
+def test_registry_when_the_owner_and_its_standby_report_one_epoch_then_the_owner_is_believed() -> None:
+    statuses = [status("cloud", 7), status("jfk", 7, JobState.STANDBY)]
+    assert overtaken("counts", known(3), None, statuses) == Overtaken("counts", "cloud", 7, 3)
+
+
 def test_differences_when_the_owner_itself_is_ahead_then_are_found() -> None:
     (found,) = differences({"counts": known(3)}, [status("jfk", 7)])
     assert found == SiteDifference("jfk", "counts", "ahead")

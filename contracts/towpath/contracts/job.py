@@ -344,6 +344,12 @@ class JobState(StrEnum):
     """Will not run again without a change: see `error`."""
     FENCED = "fenced"
     """Another site owns the job by now."""
+    UNKNOWN = "unknown"
+    """A later version of Towpath says a state that this one does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> JobState:
+        return cls.UNKNOWN
 
 
 class StepStatus(Model):

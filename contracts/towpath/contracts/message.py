@@ -71,15 +71,21 @@ def now() -> datetime:
 
 
 class Model(BaseModel):
-    """Strict and immutable: an unknown field is an error, never silently dropped.
+    """Immutable, and strict with what people write: an unknown field is an error, never silently dropped.
 
-    Its validator is built when it is first used: a process uses few of the models that it imports.
+    What another process sent, or a file holds, is read by `read`: it may come from a later version. Its validator is built when it is first used: a process uses few of the models that it imports.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     fields_from: ClassVar[type[BaseModel] | None] = None
     """The model that this one's fields were taken from, whose source describes them."""
+
+    @classmethod
+    def read(cls, text: bytes | str) -> Self:
+        """Return what any version of Towpath has written as JSON. Fields that this version lacks are passed
+        over, at any depth. Raises `pydantic.ValidationError`."""
+        return cls.model_validate_json(text, extra="ignore")
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -137,8 +143,8 @@ class Message(Model):
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
-        """Parse and validate a received body. Raises `pydantic.ValidationError`."""
-        return cls.model_validate_json(body)
+        """Parse and validate a received body, see `read`. Raises `pydantic.ValidationError`."""
+        return cls.read(body)
 
 
 class Command(Message, Generic[Answer]):
@@ -155,6 +161,14 @@ class Command(Message, Generic[Answer]):
     asked_by: AskedBy | None = None
     """Who asked for the change. The REST interface sets it to the name of the token; of all others it is what
     they say of themselves. Null: no one said so, or nothing is changed."""
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        """Parse and validate a received body. Raises `pydantic.ValidationError`.
+
+        An unknown field is refused: to pass over what a command asks for would be to do something else.
+        """
+        return cls.model_validate_json(body)
 
     def to_bytes(self) -> bytes:
         """The body as it is sent: JSON, UTF-8. Null is left out, so receivers of earlier versions read it."""

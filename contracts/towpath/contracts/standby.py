@@ -25,8 +25,10 @@ def standby_operation(job: JobName, epoch: int) -> Identifier:
 class StandbyCopy(Model):
     """The copy of a job's state that its standby has."""
 
+    epoch: int
     generation: int
-    """Generation of the job whose state it is. A later one cannot go on with it."""
+    """Epoch and generation of its owner. No other may go on with it: it may be the state of an earlier job of
+    that name."""
     digest: str
     serials: dict[str, int]
     """Input → last serial number that the state covers."""
@@ -42,7 +44,7 @@ class StandbyKept(Model):
     transfer: str = ""
     """The standby's name of the transfer, see `Launched`."""
     state: StandbyCopy | None = None
-    """Null: none has arrived yet, or it is of an earlier generation."""
+    """Null: none has arrived from the present owner yet."""
     mirrored: dict[str, int] = {}
     """Input → last serial number that is stored at the standby's site, or where it is read from."""
 
@@ -66,7 +68,7 @@ class KeepStandby(SiteCommand[StandbyKept]):
     arrived: StandbyCopy | None = None
     """State that has just been sent."""
     needed: bool = False
-    """Refused if there is no state of the job's generation here."""
+    """Refused if there is no state of this owner here."""
 
 
 class TakeOver(SiteCommand[Resumed]):

@@ -6,7 +6,7 @@ jobs/<job>/incoming/             state that is arriving in a migration
 jobs/<job>/outgoing/             links to the state being sent, and to the state it continues from
 jobs/<job>/cache/                state as it was when the job left, so that a return transfers less; or the
                                  copy that a standby has
-jobs/<job>/standby.json          what that copy is; absent: it is older than the job's present generation
+jobs/<job>/standby.json          what that copy is; absent: no copy is whole
 jobs/<job>/role                  the migration in which this site is source or target
 jobs/<job>/derived-<n>           marks how `checkpoint-<n>` was made from the previous generation's
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
@@ -48,7 +48,7 @@ class AssignmentStore:
         """Return all assignments by job. Delete what is left of deletions that were interrupted."""
         shutil.rmtree(self.directory / ".forgotten", ignore_errors=True)
         found = (path for path in self.directory.glob("*/assignment.json"))
-        assignments = [Assignment.model_validate_json(path.read_bytes()) for path in found]
+        assignments = [Assignment.read(path.read_bytes()) for path in found]
         return {assignment.spec.name: assignment for assignment in assignments}
 
     def save(self, assignment: Assignment) -> None:
@@ -140,13 +140,13 @@ class AssignmentStore:
         return True
 
     def standby_copy(self, assignment: Assignment) -> StandbyCopy | None:
-        """Return what the copy at a standby is; None if it has none of the job's generation."""
+        """Return what the copy at a standby is; None if it has none of the job's present owner."""
         job = assignment.spec.name
         note = self._of(job) / "standby.json"
         if not (note.exists() and self.cache(job).is_dir()):
             return None
-        copy = StandbyCopy.model_validate_json(note.read_bytes())
-        return copy if copy.generation == assignment.generation else None
+        copy = StandbyCopy.read(note.read_bytes())
+        return copy if (copy.epoch, copy.generation) == (assignment.epoch, assignment.generation) else None
 
     def adopt_standby(self, assignment: Assignment, arrived: StandbyCopy) -> bool:
         """Make the state that has arrived the standby's copy. False if it does not have its digest.
@@ -156,7 +156,7 @@ class AssignmentStore:
         """
         job = assignment.spec.name
         note, incoming, cache = self._of(job) / "standby.json", self.incoming(job), self.cache(job)
-        if note.exists() and StandbyCopy.model_validate_json(note.read_bytes()).digest == arrived.digest:
+        if note.exists() and StandbyCopy.read(note.read_bytes()).digest == arrived.digest:
             write_atomically(note, arrived.model_dump_json())
             return True
         if digest_of_inventory(inventory(incoming)) != arrived.digest:
@@ -169,14 +169,14 @@ class AssignmentStore:
         write_atomically(note, arrived.model_dump_json())
         return True
 
-    def begin_from_standby(self, assignment: Assignment) -> None:
-        """Make the standby's copy the checkpoint with which the job goes on. It may be repeated.
+    def begin_from_standby(self, kept: Assignment, assignment: Assignment) -> None:
+        """Make the copy of a standby (`kept`) the checkpoint of its new assignment. It may be repeated.
 
         Raises `TowpathError` if there is none.
         """
         job = assignment.spec.name
         note, cache, checkpoint = self._of(job) / "standby.json", self.cache(job), self.checkpoint(assignment)
-        if cache.is_dir() and self.standby_copy(assignment) is not None:
+        if cache.is_dir() and self.standby_copy(kept) is not None:
             shutil.rmtree(checkpoint, ignore_errors=True)
             cache.rename(checkpoint)
         elif not checkpoint.is_dir():

@@ -117,7 +117,7 @@ class Standbys:
             check_epoch(f"{job} at this site", wanted.epoch, known.epoch)
             if known.desired is DesiredState.STANDBY:
                 await self._reception.close(job)
-                await asyncio.to_thread(store.begin_from_standby, wanted)
+                await asyncio.to_thread(store.begin_from_standby, known, wanted)
                 # As settled here: `earliest` was decided long ago.
                 wanted = wanted.model_copy(update={"inputs": known.inputs})
             else:

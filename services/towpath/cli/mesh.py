@@ -21,6 +21,7 @@ from towpath.containers.daemon import check
 from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobState
 from towpath.contracts.site import FaultSettings, MeshSpec, ProcessStatus, SiteSpec, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -214,7 +215,8 @@ def _print_sites(found: list[SiteStatus], as_json: bool) -> None:
 
 def _site_row(site: SiteStatus) -> tuple[object, ...]:
     memory = sum(process.memory_mb for process in site.processes)
-    jobs = ", ".join(job.job for job in site.jobs) or None
+    copies = {job.job for job in site.jobs if job.state is JobState.STANDBY}
+    jobs = ", ".join(f"{job.job} (standby)" if job.job in copies else job.job for job in site.jobs) or None
     mqtt = f"{site.mqtt_host}:{site.mqtt_port}"
     return site.site, site.state, mqtt, site.nats_url, jobs, f"{memory:.0f} MB", site.error
 

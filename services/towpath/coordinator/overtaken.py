@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import RegistryBehind
+from towpath.contracts.job import JobState
 from towpath.contracts.site import SiteStatus
 from towpath.protocols.record import FormerJob, JobEntry
 
@@ -52,6 +53,12 @@ def overtaken(
         known: int | None = max(entry.epoch, entry.used_epoch)
     else:
         known = former.epoch if former else None
-    reported = ((each.epoch, status.site) for status in statuses for each in status.jobs if each.job == job)
-    epoch, site = max(reported, default=(-1, ""))
+    # A standby reports its owner's epoch.
+    reported = (
+        (each.epoch, each.state is not JobState.STANDBY, status.site)
+        for status in statuses
+        for each in status.jobs
+        if each.job == job
+    )
+    epoch, _, site = max(reported, default=(-1, False, ""))
     return Overtaken(job, site, epoch, known) if epoch > (-1 if known is None else known) else None

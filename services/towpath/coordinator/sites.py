@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import JobChanged, SiteChanged
-from towpath.contracts.job import JobStatus
+from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.message import Event
 from towpath.contracts.site import Capacity, SiteState, SiteStatus
 from towpath.coordinator.settings import CoordinatorSettings
@@ -129,7 +129,8 @@ class Sites:
         self._first[status.site].set()
         await self._announce(status.site)
         old = {s.job: (s.epoch, s.state, s.error) for s in before.status.jobs} if before else {}
-        for job in status.jobs:
+        # A copy at a standby is no state of the job.
+        for job in (each for each in status.jobs if each.state is not JobState.STANDBY):
             if old.get(job.job) != (job.epoch, job.state, job.error):
                 await self._publish(
                     JobChanged(

@@ -144,6 +144,7 @@ class Standbys:
         shipped = await bus.request(ship, deadline_s=SHIP_S)
         if shipped.batch is not None:  # Else there is nothing to copy yet.
             arrived = StandbyCopy(
+                epoch=entry.epoch,
                 generation=entry.generation,
                 digest=shipped.digest,
                 serials=shipped.serials,

@@ -77,13 +77,13 @@ class DeploymentStore:
         if text is None:
             return None
         found = await self._registry.call("hgetall", _devices_key(plan))
-        devices = {name: DeviceRecord.model_validate_json(found[name]) for name in sorted(found)}
-        return PlanRecord.model_validate_json(text), devices
+        devices = {name: DeviceRecord.read(found[name]) for name in sorted(found)}
+        return PlanRecord.read(text), devices
 
     async def versions(self, plan: str) -> list[PlanVersion]:
         """See `PlanStore.versions`."""
         found = await self._registry.call("hgetall", _versions_key(plan))
-        return [PlanVersion.model_validate_json(found[number]) for number in sorted(found, key=int)]
+        return [PlanVersion.read(found[number]) for number in sorted(found, key=int)]
 
     async def begin(self, record: PlanRecord, version: PlanVersion, devices: Sequence[DeviceRecord]) -> None:
         """See `PlanStore.begin`."""
