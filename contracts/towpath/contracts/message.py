@@ -73,7 +73,8 @@ def now() -> datetime:
 class Model(BaseModel):
     """Immutable, and strict with what people write: an unknown field is an error, never silently dropped.
 
-    What another process sent, or a file holds, is read by `read`: it may come from a later version. Its validator is built when it is first used: a process uses few of the models that it imports.
+    What another process sent, or a file holds, may come from a later version: `read` reads it. The validator
+    of a model is built when it is first used: a process uses few of the models that it imports.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
