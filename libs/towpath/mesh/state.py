@@ -262,7 +262,7 @@ class MeshState(Logins):
         """Return the mesh saved under `home`. Raises `TowpathError` when there is none or it is
         unreadable."""
         try:
-            return cls.read(home.state.read_bytes())
+            return cls.model_validate_json(home.state.read_bytes())
         except FileNotFoundError:
             raise TowpathError(
                 ErrorCode.FAILED,

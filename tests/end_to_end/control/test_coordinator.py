@@ -137,11 +137,16 @@ async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_a
     trial.check_nothing_lost("counts")
 
 
-async def test_migration_when_redis_is_killed_then_only_waits_for_it(own_servers: Mesh) -> None:
+@pytest.mark.parametrize("loses_disk", [False, True], ids=["killed", "emptied"])
+async def test_migration_when_redis_is_killed_then_only_waits_for_it(
+    own_servers: Mesh, loses_disk: bool
+) -> None:
     async with running_coordinator(own_servers) as trial:
         await trial.ask(DeployJob(spec=spec("counts")))
         _, asking = await trial.migrate_in_background("counts")
         await own_servers.kill("redis")
+        if loses_disk:
+            (own_servers.home.redis / "appendonly.aof").unlink()
         trial.let_go("pause-transfer", "counts")
         await own_servers.start("redis")
         assert (await asking).state is OperationState.COMPLETED
@@ -243,8 +248,12 @@ async def test_job_when_its_site_adjusted_it_while_cut_off_then_the_registry_ado
 
     await eventually(is_adopted)
     assert site.hosted["counts"].assignment.spec == slower, "it was never brought back"
-    (adopted, *_) = (await trial.ask(ListOperations())).operations
-    assert (adopted.kind, adopted.state) == (OperationKind.UPDATE, OperationState.COMPLETED)
+
+    async def adoption_has_ended() -> bool:
+        (adopted, *_) = (await trial.ask(ListOperations())).operations
+        return (adopted.kind, adopted.state) == (OperationKind.UPDATE, OperationState.COMPLETED)
+
+    await eventually(adoption_has_ended)
     later = slower.model_copy(update={"trigger_s": 4.0})
     await trial.ask(UpdateJob(spec=later))
     assert site.hosted["counts"].assignment.version == (2, 0, 1)

@@ -67,6 +67,10 @@ async def test_registry_when_its_redis_is_emptied_then_the_next_coordinator_has_
     assert await after.call("hget", "towpath:jobs", "job-1") == "new"
 
 
+async def test_write_when_there_is_nothing_to_write_then_returns(registry: Registry) -> None:
+    assert await registry.write() == []
+
+
 async def test_registry_when_its_redis_is_emptied_under_it_then_the_next_write_finds_everything(
     registry: Registry, redis: Redis
 ) -> None:

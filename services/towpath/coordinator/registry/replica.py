@@ -113,6 +113,8 @@ class Replica:
         `check` is called before they are stored, perhaps more than once; what it raises ends the attempt.
         Raises `TowpathError` if they are too large for the log.
         """
+        if not commands:
+            return []
         size = sum(len(part) for command in commands for part in command)
         if size > ENTRY_BYTES:
             packed(commands)
