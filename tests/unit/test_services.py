@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from service_trial import CHECKS, Check, home_in, mesh_in
 from test_scenario_reading import document, rule
 
-from towpath.contracts.site import FaultSettings, SiteSpec
+from towpath.contracts.site import FaultSettings, HubSpec, SiteSpec
 from towpath.lab.scenarios.reading import parse
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
@@ -50,6 +50,12 @@ def test_service_when_a_mesh_lacks_what_it_comes_after_then_it_does_not_wait_for
     emulated = direct.model_copy(update={"emulate_links": True})
     agent = services()["agent"]
     assert (agent.needs(direct), agent.needs(emulated)) == (("coordinator",), ("coordinator", "links"))
+
+
+def test_service_when_the_hub_has_several_servers_then_it_waits_for_none_of_them() -> None:
+    cluster = spec_of_sites("jfk").model_copy(update={"hub": HubSpec(nodes=3)})
+    assert services()["coordinator"].needs(cluster) == ("redis",)
+    assert services()["monitor"].needs(cluster) == ()
 
 
 @pytest.mark.parametrize("name", services())

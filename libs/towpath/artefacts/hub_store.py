@@ -37,7 +37,8 @@ REQUEST_S = 5.0
 """Deadline for one message from the hub: on a link of 1 Mbit/s a chunk takes four seconds."""
 
 ELECTION_S = 10.0
-"""Time for the servers of a cluster to agree on another leader when one dies. They need up to 5 s."""
+"""Time for the servers of a cluster to agree on another leader when one dies. They took a second; a vote that
+no one wins costs some more."""
 
 FETCH_S = 60.0
 AGAIN_S = 0.2

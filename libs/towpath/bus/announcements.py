@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 ATTEMPT_S = 2.0
 WITHIN_S = 9.0
-"""Time for one event: an operation waits no longer for its publication. The servers of a cluster need up to
-5 s to agree on another leader when one dies."""
+"""Time for one event: an operation waits no longer for its publication. When a server of the hub's cluster
+dies, the others take a second to agree on another leader, and some more if no one wins the vote."""
 
 AGAIN_S = 0.3
 """Pause before another attempt: without a leader, the stream refuses at once."""

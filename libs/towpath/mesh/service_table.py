@@ -90,8 +90,13 @@ class Service:
         ).permissions()
 
     def needs(self, spec: MeshSpec) -> tuple[str, ...]:
-        """Return what it comes `after`, as far as a mesh with these settings has it."""
+        """Return what it comes `after`, as far as a mesh with these settings has it.
+
+        A hub of several servers is there without any one of them, so no service waits for the first.
+        """
         there = {*servers_of(spec), *(service.name for service in services().values() if service.runs(spec))}
+        if spec.hub.nodes > 1:
+            there.remove(HUB_SCOPE)
         return tuple(name for name in self.after if name in there)
 
 
