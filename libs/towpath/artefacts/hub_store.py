@@ -68,13 +68,13 @@ class HubArtefacts:
     async def put(self, content: bytes) -> str:
         """Store an artefact and return its digest. One that is already there is only marked as used.
 
-        While no server of the hub's cluster leads the store, try again.
+        While no server of the hub's cluster leads the store, or none answers, try again.
         """
         end = asyncio.get_running_loop().time() + ELECTION_S
         while True:
             try:
                 return await self._put(content)
-            except (NoStreamResponseError, ServiceUnavailableError):
+            except (NoStreamResponseError, ServiceUnavailableError, TimeoutError):
                 if asyncio.get_running_loop().time() > end:
                     raise
                 await asyncio.sleep(AGAIN_S)
