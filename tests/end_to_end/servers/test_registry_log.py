@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +11,7 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from running.servers import Server
+from towpath.contracts.errors import TowpathError
 from towpath.coordinator.registry import replica
 from towpath.coordinator.registry.contents import contents
 from towpath.coordinator.registry.jobs import Registry
@@ -69,6 +71,22 @@ async def test_registry_when_its_redis_is_emptied_then_the_next_coordinator_has_
 
 async def test_write_when_there_is_nothing_to_write_then_returns(registry: Registry) -> None:
     assert await registry.write() == []
+
+
+async def test_writes_when_they_are_large_and_wait_together_then_each_is_stored(registry: Registry) -> None:
+    noise = random.Random(1).randbytes(400_000).hex()
+    writes = [registry.write(("HSET", "towpath:jobs", f"job-{n}", noise)) for n in range(4)]
+    assert await asyncio.gather(*writes) == [[1]] * 4
+
+
+async def test_write_when_it_is_larger_than_a_message_then_is_refused_and_others_are_not(
+    registry: Registry,
+) -> None:
+    noise = random.Random(1).randbytes(12_000_000).hex()
+    for large, why in ((noise, "too large"), (noise[:4_000_000], "the hub takes no message")):
+        with pytest.raises(TowpathError, match=why):
+            await registry.write(("HSET", "towpath:jobs", "job", large))
+    assert await registry.write(("HSET", "towpath:jobs", "job", "small")) == [1]
 
 
 async def test_registry_when_its_redis_is_emptied_under_it_then_the_next_write_finds_everything(

@@ -14,6 +14,7 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import MaxPayloadError
 from nats.js.api import ConsumerConfig, DeliverPolicy, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
@@ -165,6 +166,14 @@ class RegistryLog:
             stored = await self._jetstream.publish(
                 subject, payload, timeout=REQUEST_S, stream=STREAM, headers=headers
             )
+        except MaxPayloadError as error:
+            raise TowpathError(
+                ErrorCode.FAILED,
+                "the hub takes no message as large as this write to the registry",
+                field="max_payload",
+                value=self._connection.max_payload,
+                allowed="8MB",
+            ) from error
         except BadRequestError as error:
             if error.err_code == _WRONG_LAST_SERIAL:
                 raise Moved(subject) from error

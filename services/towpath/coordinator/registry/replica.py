@@ -157,6 +157,8 @@ class Replica:
             except Moved:
                 # It was stored after all, or another coordinator has written: then this is tried again.
                 answers = (await self._patiently(self._catch_up)).get(id)
+            except TowpathError as error:
+                answers = [error] * len(commands)
             else:
                 answers = await self._applied(redis, Entry(serial, id, commands))
         if answers is not None:
@@ -174,9 +176,9 @@ class Replica:
                 self._waiting.remove(write)
                 write.answers.set_exception(error)
                 continue
-            batch.append(write)
-            if sum(write.size for write in batch) >= ENOUGH:
+            if batch and sum(each.size for each in (*batch, write)) > ENOUGH:
                 break
+            batch.append(write)
         return batch
 
     def _answer(self, batch: list[_Write], answers: list[Any]) -> None:
