@@ -33,7 +33,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
         behind = readers(jobs, command.job)
         note = f"its results go on at {to}, under the same topic"
         if behind:
-            note += f"; update {', '.join(behind)} to read them there"
+            note += f"; {', '.join(behind)} read(s) only what {before.output.site} had stored"
     return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after, note=note)
 
 
