@@ -93,7 +93,7 @@ def test_heartbeat_when_a_later_version_says_more_of_a_job_then_the_site_is_hear
 
 def test_reply_when_a_later_version_answers_more_then_is_read() -> None:
     reply = json.dumps(with_more({"ok": True, "result": with_more({"note": "done"})}))
-    assert Reply[Done].read(reply).unwrap() == Done(note="done")
+    assert Reply[Done].from_json(reply).unwrap() == Done(note="done")
 
 
 @EACH_MESSAGE

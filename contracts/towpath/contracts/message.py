@@ -73,8 +73,8 @@ def now() -> datetime:
 class Model(BaseModel):
     """Immutable, and strict with what people write: an unknown field is an error, never silently dropped.
 
-    What another process sent, or a file holds, may come from a later version: `read` reads it. The validator
-    of a model is built when it is first used: a process uses few of the models that it imports.
+    What another process sent, or a file holds, may come from a later version: `from_json` reads it. The
+    validator of a model is built when it is first used: a process uses few of the models that it imports.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -83,7 +83,7 @@ class Model(BaseModel):
     """The model that this one's fields were taken from, whose source describes them."""
 
     @classmethod
-    def read(cls, text: bytes | str) -> Self:
+    def from_json(cls, text: bytes | str) -> Self:
         """Return what any version of Towpath has written as JSON. Fields that this version lacks are passed
         over, at any depth. Raises `pydantic.ValidationError`."""
         return cls.model_validate_json(text, extra="ignore")
@@ -144,8 +144,8 @@ class Message(Model):
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
-        """Parse and validate a received body, see `read`. Raises `pydantic.ValidationError`."""
-        return cls.read(body)
+        """Parse and validate a received body, see `from_json`. Raises `pydantic.ValidationError`."""
+        return cls.from_json(body)
 
 
 class Command(Message, Generic[Answer]):

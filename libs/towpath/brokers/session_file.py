@@ -35,7 +35,7 @@ class SessionFile:
         """Return the record. If there is none, save and return a new one."""
         with self._lock:
             try:
-                return BridgeRecord.read(self._path.read_bytes())
+                return BridgeRecord.from_json(self._path.read_bytes())
             except (FileNotFoundError, ValidationError):
                 return self.save(BridgeRecord())
 

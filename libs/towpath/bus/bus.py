@@ -325,7 +325,7 @@ def _failure(error: Exception) -> ErrorDetail:
 def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:
     """Return the answer in a reply's body. Raises the `TowpathError` in it, or one if it is unreadable."""
     try:
-        return Reply[command.answer].read(body).unwrap()  # type: ignore[name-defined,return-value]
+        return Reply[command.answer].from_json(body).unwrap()  # type: ignore[name-defined,return-value]
     except ValidationError as error:
         raise TowpathError(
             ErrorCode.FAILED, f"unreadable reply to {command.verb()}: {body[:200]!r}"

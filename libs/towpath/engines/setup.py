@@ -47,7 +47,7 @@ class EngineSetup(Model):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read the file. Its directory is the engine's scratch space."""
-        return cls.read(path.read_bytes())
+        return cls.from_json(path.read_bytes())
 
 
 def renew_password(directory: Path, password: str) -> None:

@@ -77,7 +77,7 @@ def user_of(site: str, name: str) -> str:
 def saved_devices(path: Path) -> list[DeviceUser]:
     """Return all devices in a file; none if there is no file. Raises `TowpathError` if it is unreadable."""
     try:
-        return DeviceFile.read(path.read_bytes()).devices
+        return DeviceFile.from_json(path.read_bytes()).devices
     except FileNotFoundError:
         return []
     except ValidationError as error:

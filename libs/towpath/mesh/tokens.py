@@ -64,7 +64,7 @@ def digest_of(text: str) -> str:
 def saved_tokens(path: Path) -> list[Token]:
     """Return all tokens in a file; none if there is no file. Raises `TowpathError` if it is unreadable."""
     try:
-        return TokenFile.read(path.read_bytes()).tokens
+        return TokenFile.from_json(path.read_bytes()).tokens
     except FileNotFoundError:
         return []
     except ValidationError as error:

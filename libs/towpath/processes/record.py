@@ -68,7 +68,7 @@ class PidRecord(ProcessIdentity):
 def read_record(run: Path, name: str) -> PidRecord | None:
     """Return the pid file of `name`, also for an ended process. An unreadable one counts as absent."""
     try:
-        return PidRecord.read((run / f"{name}.json").read_bytes())
+        return PidRecord.from_json((run / f"{name}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
 

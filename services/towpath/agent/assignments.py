@@ -48,7 +48,7 @@ class AssignmentStore:
         """Return all assignments by job. Delete what is left of deletions that were interrupted."""
         shutil.rmtree(self.directory / ".forgotten", ignore_errors=True)
         found = (path for path in self.directory.glob("*/assignment.json"))
-        assignments = [Assignment.read(path.read_bytes()) for path in found]
+        assignments = [Assignment.from_json(path.read_bytes()) for path in found]
         return {assignment.spec.name: assignment for assignment in assignments}
 
     def save(self, assignment: Assignment) -> None:
@@ -145,7 +145,7 @@ class AssignmentStore:
         note = self._of(job) / "standby.json"
         if not (note.exists() and self.cache(job).is_dir()):
             return None
-        copy = StandbyCopy.read(note.read_bytes())
+        copy = StandbyCopy.from_json(note.read_bytes())
         return copy if (copy.epoch, copy.generation) == (assignment.epoch, assignment.generation) else None
 
     def adopt_standby(self, assignment: Assignment, arrived: StandbyCopy) -> bool:
@@ -156,7 +156,7 @@ class AssignmentStore:
         """
         job = assignment.spec.name
         note, incoming, cache = self._of(job) / "standby.json", self.incoming(job), self.cache(job)
-        if note.exists() and StandbyCopy.read(note.read_bytes()).digest == arrived.digest:
+        if note.exists() and StandbyCopy.from_json(note.read_bytes()).digest == arrived.digest:
             write_atomically(note, arrived.model_dump_json())
             return True
         if digest_of_inventory(inventory(incoming)) != arrived.digest:

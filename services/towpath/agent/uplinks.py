@@ -171,6 +171,6 @@ class Uplinks:
 
 def _load(path: Path, site: str) -> SetUplinks:
     try:
-        return SetUplinks.read(path.read_bytes())
+        return SetUplinks.from_json(path.read_bytes())
     except FileNotFoundError:
         return SetUplinks(site=site, revision=0)

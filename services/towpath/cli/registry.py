@@ -55,7 +55,7 @@ def restore(
     Example: `towpath registry restore registry.json`
     """
     try:
-        copy = RegistryCopy.read(bytes_of(file))
+        copy = RegistryCopy.from_json(bytes_of(file))
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
     state = asyncio.run(_changed(context, RestoreRegistry(**copy.model_dump())))

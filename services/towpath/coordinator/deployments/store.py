@@ -77,13 +77,13 @@ class DeploymentStore:
         if text is None:
             return None
         found = await self._registry.call("hgetall", _devices_key(plan))
-        devices = {name: DeviceRecord.read(found[name]) for name in sorted(found)}
-        return PlanRecord.read(text), devices
+        devices = {name: DeviceRecord.from_json(found[name]) for name in sorted(found)}
+        return PlanRecord.from_json(text), devices
 
     async def versions(self, plan: str) -> list[PlanVersion]:
         """See `PlanStore.versions`."""
         found = await self._registry.call("hgetall", _versions_key(plan))
-        return [PlanVersion.read(found[number]) for number in sorted(found, key=int)]
+        return [PlanVersion.from_json(found[number]) for number in sorted(found, key=int)]
 
     async def begin(self, record: PlanRecord, version: PlanVersion, devices: Sequence[DeviceRecord]) -> None:
         """See `PlanStore.begin`."""

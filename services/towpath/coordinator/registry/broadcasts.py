@@ -25,18 +25,18 @@ class BroadcastStore:
     async def all(self) -> dict[str, BroadcastView]:
         """Return all broadcasts by id, in the order in which they were sent."""
         found = await self._registry.call("hgetall", BROADCASTS)
-        views = [BroadcastView.read(text) for text in found.values()]
+        views = [BroadcastView.from_json(text) for text in found.values()]
         return {view.broadcast: view for view in sorted(views, key=lambda view: view.sent_at)}
 
     async def get(self, broadcast: str) -> BroadcastView | None:
         """Return one broadcast; None if there is none of this id."""
         text = await self._registry.call("hget", BROADCASTS, broadcast)
-        return None if text is None else BroadcastView.read(text)
+        return None if text is None else BroadcastView.from_json(text)
 
     async def contents(self) -> dict[str, Content]:
         """Return what is sent, of all broadcasts for which a site waits."""
         found: dict[str, str] = await self._registry.call("hgetall", CONTENTS)
-        return {name: Content.read(text) for name, text in found.items()}
+        return {name: Content.from_json(text) for name, text in found.items()}
 
     async def add(self, view: BroadcastView, content: Content) -> None:
         """Accept a broadcast."""

@@ -225,8 +225,8 @@ class Registry:
             )
         lines = await self.call("lrange", journal_key(operation), 0, -1)
         return (
-            OperationRecord.read(text),
-            [JournalEntry.read(line) for line in lines],
+            OperationRecord.from_json(text),
+            [JournalEntry.from_json(line) for line in lines],
         )
 
     async def append(
@@ -320,7 +320,7 @@ class Registry:
         if not names:
             return []
         texts = await self.call("mget", [record_key(name) for name in names])
-        return [OperationRecord.read(text) for text in texts if text]
+        return [OperationRecord.from_json(text) for text in texts if text]
 
     async def jobs(self) -> dict[str, JobEntry]:
         """Return all jobs by name."""
@@ -339,11 +339,11 @@ class Registry:
     async def former(self, job: str) -> FormerJob | None:
         """Return the remains of a removed job of that name."""
         text = await self.call("hget", FORMER, job)
-        return FormerJob.read(text) if text else None
+        return FormerJob.from_json(text) if text else None
 
 
 def _read_entry(text: str) -> JobEntry:
-    return JobEntry.read(text)
+    return JobEntry.from_json(text)
 
 
 def _change(change: RegistryChange | None) -> list[str]:

@@ -169,12 +169,12 @@ class PipelineStore:
         text = await self._registry.call("get", apply_key(apply))
         if text is None:
             raise TowpathError(ErrorCode.UNKNOWN_PIPELINE, "no such apply", field="apply", value=apply)
-        return ApplyRecord.read(text)
+        return ApplyRecord.from_json(text)
 
     async def _changes(self, apply: str) -> dict[str, ChangeRecord]:
         found = await self._registry.call("hgetall", changes_key(apply))
         if found:
-            return {job: ChangeRecord.read(change) for job, change in found.items()}
+            return {job: ChangeRecord.from_json(change) for job, change in found.items()}
         # There are none: it has just ended, or had none.
         every = CHANGES.validate_json(await self._registry.call("get", all_changes_key(apply)) or "[]")
         return {change.change.job: change for change in every}
@@ -182,7 +182,7 @@ class PipelineStore:
     async def pipelines(self) -> dict[str, PipelineRecord]:
         """Return all pipelines by name."""
         found = await self._registry.call("hgetall", PIPELINES)
-        return {name: PipelineRecord.read(found[name]) for name in sorted(found)}
+        return {name: PipelineRecord.from_json(found[name]) for name in sorted(found)}
 
     async def pipeline(self, name: str) -> PipelineRecord:
         """Return one pipeline. Raises `TowpathError` (unknown pipeline)."""
@@ -194,7 +194,7 @@ class PipelineStore:
     async def versions(self, name: str) -> dict[int, PipelineVersion]:
         """Return the kept descriptions of a pipeline by version."""
         found = await self._registry.call("hgetall", versions_key(name))
-        versions = [PipelineVersion.read(text) for text in found.values()]
+        versions = [PipelineVersion.from_json(text) for text in found.values()]
         return {version.version: version for version in sorted(versions, key=lambda v: v.version)}
 
     async def artefacts(self) -> set[str]:

@@ -14,12 +14,12 @@ from towpath.protocols.record import JobEntry, OperationRecord
 
 
 def entry_text(entry: JobEntry) -> str:
-    """Return a job's stored form. `JobEntry.read` reads it."""
+    """Return a job's stored form. `JobEntry.from_json` reads it."""
     return _text(_entry_body(entry))
 
 
 def record_text(record: OperationRecord) -> str:
-    """Return an operation's stored form. `OperationRecord.read` reads it."""
+    """Return an operation's stored form. `OperationRecord.from_json` reads it."""
     body = record.model_dump(mode="json", exclude_defaults=True, exclude={"before", "after"})
     for name, entry in (("before", record.before), ("after", record.after)):
         if entry is not None:

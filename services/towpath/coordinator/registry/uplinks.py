@@ -24,7 +24,7 @@ class UplinkStore:
     async def all(self) -> dict[str, ResolvedUplink]:
         """Return all uplinks by name."""
         found = await self._registry.call("hgetall", UPLINKS)
-        return {name: ResolvedUplink.read(found[name]) for name in sorted(found)}
+        return {name: ResolvedUplink.from_json(found[name]) for name in sorted(found)}
 
     async def save(self, uplink: ResolvedUplink) -> None:
         """Add an uplink, or replace the one of its name."""
