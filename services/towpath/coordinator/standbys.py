@@ -43,6 +43,9 @@ LOOK_EVERY_S = 0.5
 KEEP_S = 30.0
 """Deadline of the standby's answer: its engine may have to start."""
 
+ATTEMPT_S = 10.0
+"""A site that was restarted meanwhile does not know that it was asked."""
+
 AT_ONCE = 4
 """Rounds at a time: each takes some of the CPU of two sites."""
 
@@ -89,7 +92,7 @@ class Standbys:
         )
 
     async def watch(self) -> None:
-        """Begin rounds that are due, until cancelled."""
+        """Begin rounds that are due, and end those of lost sites, until cancelled."""
         try:
             while True:
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -101,15 +104,21 @@ class Standbys:
         jobs, locks = await self._situation.registry.jobs(), await self._situation.registry.locks()
         for job in self._kept.keys() - jobs.keys():
             self._kept.pop(job)
+        may_run = {job for job, entry in jobs.items() if self._may_run(entry)}
+        # A lost site never answers, and others wait for their turn.
+        await end(round_ for job, round_ in self._rounds.items() if job not in may_run)
         for job, entry in jobs.items():
             standby, running = entry.spec.standby, self._rounds.get(job)
-            if standby is None or not self._may_begin(entry, standby) or job in locks:
+            if standby is None or job not in may_run or job in locks:
                 continue
             if (running is None or running.done()) and self._clock() >= self._due.get(job, 0.0):
                 self._due[job] = self._clock() + standby.every_s
                 self._rounds[job] = asyncio.create_task(self._guarded(entry, standby), name=f"standby {job}")
 
-    def _may_begin(self, entry: JobEntry, standby: Standby) -> bool:
+    def _may_run(self, entry: JobEntry) -> bool:
+        standby = entry.spec.standby
+        if standby is None:
+            return False
         up = all(self._situation.sites.state(site) is SiteState.UP for site in (entry.site, standby.site))
         return up and entry.running and standby.site != entry.site
 
@@ -136,12 +145,12 @@ class Standbys:
             assignment=entry.assignment(desired=DesiredState.STANDBY, migration=operation),
             after_serials=status.serials if status and status.epoch == entry.epoch else {},
         )
-        kept = await bus.request(keep, deadline_s=KEEP_S)
+        kept = await bus.request(keep, deadline_s=KEEP_S, attempt_s=ATTEMPT_S)
         taken_at = now()
         ship = ShipCheckpoint(
             site=entry.site, operation=operation, job=job, have=kept.have, transfer=kept.transfer, rounds=1
         )
-        shipped = await bus.request(ship, deadline_s=SHIP_S)
+        shipped = await bus.request(ship, deadline_s=SHIP_S, attempt_s=ATTEMPT_S)
         if shipped.batch is not None:  # Else there is nothing to copy yet.
             arrived = StandbyCopy(
                 epoch=entry.epoch,
@@ -151,7 +160,7 @@ class Standbys:
                 taken_at=taken_at,
             )
             then = KeepStandby(**{**keep.model_dump(exclude={"id"}), "arrived": arrived})
-            kept = await bus.request(then, deadline_s=KEEP_S)
+            kept = await bus.request(then, deadline_s=KEEP_S, attempt_s=ATTEMPT_S)
         self._kept[job] = kept
 
 
