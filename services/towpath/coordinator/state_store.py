@@ -47,6 +47,11 @@ class StateStore:
         }
         return standbys | {*await self._registry.unfinished()}
 
+    async def _left_by_standbys(self, key: str) -> bool:
+        """Return true for what a standby got under an earlier epoch of its job: no one else deletes that."""
+        names = await self._registry.jobs()
+        return operation_of(key).startswith(tuple(standby_operation(name, 0)[:-1] for name in names))
+
     async def look(self) -> None:
         """Look once."""
         for entry in await self._registry.call("acl_log"):
@@ -59,5 +64,7 @@ class StateStore:
         for key in keys:
             if operation_of(key) not in running:
                 await self._registry.call("unlink", key)
+                if await self._left_by_standbys(key):
+                    continue
                 why = "it belongs to no operation, and was deleted"
                 await self._refusals.tell("redis store", key, why=why)
