@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Annotated
 
 import typer
 
+from towpath.bus import Bus
 from towpath.cli.changes import DEFAULT_DEADLINE_S, carry_out
-from towpath.cli.connection import ask
+from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
 from towpath.cli.deploying import Wait, Within
 from towpath.cli.output import print_json, print_table, say
 from towpath.cli.settings import AsJson, home_of
@@ -55,7 +57,7 @@ def failover(
         found = asyncio.run(_forecast(home, jobs, to))
         return print_json(found) if as_json else _print(found, nothing="")
     commands = [FailOverJob(job=job, to=to, wait=wait) for job in jobs]
-    asyncio.run(carry_out(home, commands, within_s=within_s, as_json=as_json))
+    asyncio.run(_fail_over(home, commands, within_s=within_s, as_json=as_json))
 
 
 async def _jobs_of(home: Home, lost: str) -> list[str]:
@@ -75,6 +77,25 @@ async def _jobs_of(home: Home, lost: str) -> list[str]:
 
 def _is_lost(job: JobView, site: str) -> bool:
     return job.site == site and job.spec.standby is not None and job.spec.standby.site != site
+
+
+async def _fail_over(home: Home, commands: list[FailOverJob], *, within_s: float, as_json: bool) -> None:
+    """Begin all at once, so that no job waits for another, or stays because another fails. Then tell of each.
+
+    Raises `TowpathError` for the first that is refused or fails.
+    """
+    if len(commands) > 1:
+        async with open_bus(home) as bus:
+            begun = (_begin(bus, command) for command in commands)
+            await asyncio.gather(*begun)
+    # Each command joins the operation that it has begun. One that was refused is refused again.
+    await carry_out(home, commands, within_s=within_s, as_json=as_json)
+
+
+async def _begin(bus: Bus, command: FailOverJob) -> None:
+    with contextlib.suppress(TowpathError):
+        now = command.model_copy(update={"wait": False})
+        await bus.request(now, deadline_s=LOOK_DEADLINE_S, attempt_s=CHANGE_ATTEMPT_S)
 
 
 async def _forecast(home: Home, jobs: list[str], to: str | None) -> list[StandbyView]:
