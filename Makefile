@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export lock jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-failover demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a 
 
 demo-queries: setup ## Queries over three airports, their job moving while answers flow; every answer is checked.
 	@.venv/bin/towpath demo-queries
+
+demo-failover: setup ## A site dies under load; its jobs go on at their standby, and it returns. Every result is checked.
+	@.venv/bin/towpath demo-failover
 
 demo-faults: setup ## Slow the workers of a Spark cluster down one by one, then the two sites of a handover.
 	@.venv/bin/towpath demo-faults

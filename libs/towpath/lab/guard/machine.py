@@ -47,18 +47,25 @@ class Machine:
         nothing is left but the configuration of servers. Blocks until all processes are gone and all disks
         are mounted again. Raises `NotInTime`.
         """
+        try:
+            self.switch_off(lose_disks=lose_disks)
+        finally:
+            self.let_start()
+
+    def switch_off(self, *, lose_disks: bool = False) -> None:
+        """Cut the power, and keep it off until `let_start`.
+
+        The supervisor stands still meanwhile, so nothing else of the mesh that dies is started again either.
+        """
         supervisor = self._supervisor()
         if supervisor is not None:
             supervisor.suspend()
-        try:
-            wait_until(lambda: not self._kill(), GONE_S, LOOK_EVERY_S)
-            for disk in mounts_under(self._directories()):
-                disk.cut_power()
-            if lose_disks:
-                for directory in self._directories():
-                    _empty(directory)
-        finally:
-            self.let_start()
+        wait_until(lambda: not self._kill(), GONE_S, LOOK_EVERY_S)
+        for disk in mounts_under(self._directories()):
+            disk.cut_power()
+        if lose_disks:
+            for directory in self._directories():
+                _empty(directory)
 
     def let_start(self) -> None:
         """Let the supervisor start what is missing. Harmless when it does so already."""

@@ -23,7 +23,7 @@ from towpath.lab.workload.departures import (
     timetable,
     with_malformed,
 )
-from towpath.lab.workload.replay import Replay, ReplayReport
+from towpath.lab.workload.replay import GIVE_UP_AFTER_S, Replay, ReplayReport
 from towpath.lab.workload.text import line_events
 from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import SiteAccess
@@ -80,7 +80,7 @@ def chance(name: str, seed: int, purpose: str) -> Random:
 class Device:
     """Sends one load from `start` to `stop`.
 
-    `position` tells the loads of one trial apart.
+    `position` tells the loads of one trial apart. `give_up_after_s`: see `Replay`.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Device:
         name: str,
         position: int = 0,
         seed: int = 0,
+        give_up_after_s: float = GIVE_UP_AFTER_S,
     ) -> None:
         self.load = load
         self.begun_at = 0.0
@@ -104,7 +105,12 @@ class Device:
         self._paces: list[tuple[float, Load]] = []
         """The load as it was from which moment on, Unix seconds."""
         self._replay = _devices_of(
-            access, load.topic, f"scenario-{name}-{position}", speed=1.0, inflight=INFLIGHT
+            access,
+            load.topic,
+            f"scenario-{name}-{position}",
+            speed=1.0,
+            inflight=INFLIGHT,
+            give_up_after_s=give_up_after_s,
         )
         self._task: asyncio.Task[ReplayReport] | None = None
 

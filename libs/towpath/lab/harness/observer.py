@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from nats.errors import Error as NatsError
 
 from towpath.checker.accepted import StoredEvent
-from towpath.checker.collector import ResultCollector
+from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import Identity, IdentityOf, Unreadable, utc
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, JobView
@@ -50,7 +50,7 @@ class ObservedJob:
     stage: Stage
     spec: JobSpec
     view: JobView
-    collector: ResultCollector
+    collector: ResultCollector | ResultCollectors
     inputs: list[StoredInput]
     """The contents of its inputs, as far as they were read."""
     after: dict[str, int]

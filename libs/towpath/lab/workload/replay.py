@@ -33,6 +33,9 @@ _ACKNOWLEDGE_WITHIN_S = 10.0
 
 _PROGRESS_EVERY_S = 0.5
 
+GIVE_UP_AFTER_S = 60.0
+"""A broker that is restarted is back much sooner."""
+
 Answer = asyncio.Future[list[ReasonCode]]
 """A broker's, to one event."""
 
@@ -78,7 +81,7 @@ class Replay:
     follows its predecessor at once."""
     inflight: int = 500
     """Most events that may wait for their acknowledgement."""
-    give_up_after_s: float = 60.0
+    give_up_after_s: float = GIVE_UP_AFTER_S
     """Seconds that events may wait without one being acknowledged, over all reconnections."""
 
     def __post_init__(self) -> None:

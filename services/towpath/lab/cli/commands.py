@@ -69,6 +69,13 @@ def add_to(commands: CommandList) -> None:
     )
     commands.add(
         DATA,
+        "towpath.lab.cli.demo_failover",
+        demo_failover=(
+            "Kill all of a site under load, let its jobs go on at their standby, and check every result."
+        ),
+    )
+    commands.add(
+        DATA,
         "towpath.lab.cli.demo_containers",
         demo_containers=(
             "Run a mesh as containers, move its main job between them by `handover`, and check every "
