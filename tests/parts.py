@@ -89,7 +89,7 @@ REST = (
     folder("mesh", 10, "whole meshes: commands, pipelines, user code, metrics, traces"),
     folder("page", 4, "the live page in a browser"),
     folder("laboratory", 9, "fault rules, scenarios and the guard", ONE_WORKER),
-    folder("demonstrations", 24, "`demo-edge`; all other demonstrations, small", ONE_WORKER),
+    folder("demonstrations", 28, "`demo-edge`; all other demonstrations, small", ONE_WORKER),
     folder("documents", 30, "every command that README and pages show", ONE_WORKER),
     folder("cluster", 6, "a site whose tasks run on a Spark cluster; Spark jobs on devices", ONE_WORKER),
     folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),

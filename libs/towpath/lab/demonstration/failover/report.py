@@ -17,7 +17,7 @@ class FailedOverJob(Model):
     """The site of its results until the failover."""
     output_now: str
     forecast: StandbyView
-    """What a failover would cost, asked just before."""
+    """The cost of a failover, asked for just before."""
     steps_s: dict[str, float]
     """Of the failover, until each was confirmed."""
     ran_after_s: float | None = None
@@ -33,7 +33,7 @@ class FailedOverJob(Model):
 
 
 class Moments(Model):
-    """What happened when, Unix seconds."""
+    """The moments of a run, Unix seconds."""
 
     died_at: float
     """All processes of the site were gone."""

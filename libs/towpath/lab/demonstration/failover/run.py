@@ -46,9 +46,9 @@ BACKLOG_RATE = 4_000.0
 READY_S = 300.0
 """Seconds for all jobs to have results and copies. On a busy machine, an engine needs a minute to start."""
 
-FRESH_S = 12.0
-"""Age of a result's newest event, and of a copy, on a machine that keeps up: windows close four seconds after
-their end, and copies are made every five."""
+FRESH_S = 30.0
+"""Greatest age of a result's newest event, and of a copy, of jobs that keep up. On a quiet machine, windows
+close four seconds after their end, and copies are five seconds old."""
 
 SHOWN_S = 12.0
 """Seconds of ordinary work before the site dies, and of work at the standby before it returns: enough to be
