@@ -32,16 +32,17 @@ class Sites:
     up: set[str] = field(default_factory=lambda: {"jfk", "lga", "cloud"})
     asked: list[str] = field(default_factory=list)
     """Jobs that were asked for their state."""
+    mirrored: int = 20
 
     def state(self, site: str) -> SiteState:
         return SiteState.UP if site in self.up else SiteState.DOWN
 
-    def job(self, site: str, name: str) -> None:
-        return None
+    def job(self, site: str, name: str) -> Any:
+        return SimpleNamespace(epoch=1, serials={"jfk/site/raw": 30})
 
     async def request(self, command: Command[Any], **_: Any) -> Any:
         if isinstance(command, KeepStandby):
-            return StandbyKept()
+            return StandbyKept(mirrored={"jfk/site/raw": self.mirrored})
         assert isinstance(command, ShipCheckpoint)
         self.asked.append(command.job)
         if command.site == "jfk":
@@ -92,3 +93,15 @@ async def test_rounds_when_their_site_has_died_and_returned_then_begin_again(sit
     sites.up.add("jfk")
 
     await eventually(lambda: sites.asked.count("lost-0") == 2)
+
+
+async def test_ask_when_mirrors_went_on_after_the_last_round_then_what_they_have_is_not_lost(
+    sites: Sites,
+) -> None:
+    situation = SimpleNamespace(sites=sites, bus=sites)
+    found, lost = Standbys(cast(Situation, situation)), job_at("jfk", "lost-0")
+    before = await found.ask(lost)
+
+    sites.mirrored = 30
+
+    assert (before.lost_events, (await found.ask(lost)).lost_events) == (10, 0)

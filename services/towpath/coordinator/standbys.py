@@ -91,6 +91,17 @@ class Standbys:
             note="the job runs at its standby" if there else self._troubles.get(job, ""),
         )
 
+    async def ask(self, entry: JobEntry) -> StandbyView:
+        """Ask the standby of a job whose site is lost what it has by now, and return how far behind that is.
+
+        Mirrors go on between rounds. Raises `TowpathError` if the standby has no copy.
+        """
+        assert entry.spec.standby is not None, f"{entry.spec.name} has no standby"
+        keep = self._keep(entry, entry.spec.standby, needed=True)
+        kept = await self._situation.bus.request(keep, deadline_s=KEEP_S, attempt_s=ATTEMPT_S)
+        self._kept[entry.spec.name] = kept
+        return self.view(entry)
+
     async def watch(self) -> None:
         """Begin rounds that are due, and end those of lost sites, until cancelled."""
         try:
@@ -135,20 +146,30 @@ class Standbys:
         else:
             self._troubles.pop(job, None)
 
-    async def _round(self, entry: JobEntry, standby: Standby) -> None:
-        job, bus = entry.spec.name, self._situation.bus
+    def _keep(self, entry: JobEntry, standby: Standby, *, needed: bool = False) -> KeepStandby:
+        job = entry.spec.name
         operation = standby_operation(job, entry.epoch)
         status = self._situation.sites.job(entry.site, job)
-        keep = KeepStandby(
+        return KeepStandby(
             site=standby.site,
             operation=operation,
             assignment=entry.assignment(desired=DesiredState.STANDBY, migration=operation),
             after_serials=status.serials if status and status.epoch == entry.epoch else {},
+            needed=needed,
         )
+
+    async def _round(self, entry: JobEntry, standby: Standby) -> None:
+        job, bus = entry.spec.name, self._situation.bus
+        keep = self._keep(entry, standby)
         kept = await bus.request(keep, deadline_s=KEEP_S, attempt_s=ATTEMPT_S)
         taken_at = now()
         ship = ShipCheckpoint(
-            site=entry.site, operation=operation, job=job, have=kept.have, transfer=kept.transfer, rounds=1
+            site=entry.site,
+            operation=keep.operation,
+            job=job,
+            have=kept.have,
+            transfer=kept.transfer,
+            rounds=1,
         )
         shipped = await bus.request(ship, deadline_s=SHIP_S, attempt_s=ATTEMPT_S)
         if shipped.batch is not None:  # Else there is nothing to copy yet.

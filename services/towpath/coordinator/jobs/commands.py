@@ -114,7 +114,7 @@ class JobCommands:
     async def forecast_failover(self, command: ForecastFailover) -> StandbyView:
         """See `ForecastFailover`."""
         record = await in_time(plan_failover(command, self._situation))
-        view = self._standbys.view(record.entry_before)
+        view = await self._standbys.ask(record.entry_before)
         return view.model_copy(update={"note": record.note})
 
     async def abort(self, command: AbortMigration) -> OperationAnswer:
