@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import EventIdentity
 from towpath.checker.observation import ReceivedMessage
-from towpath.contracts.commands import OperationState, ShowOperation
+from towpath.contracts.commands import DeployJob, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import SiteState
@@ -42,6 +42,9 @@ from towpath.tasks import NotInTime, end, to_the_end, until
 
 BACKLOG_RATE = 4_000.0
 """Tokens per second: a micro-batch of some thousands is quick."""
+
+ENGINE_S = 300.0
+"""Seconds for a deployment: the first at a site starts its engine, which can take a busy machine minutes."""
 
 READY_S = 300.0
 """Seconds for all jobs to have results and copies. On a busy machine, an engine needs a minute to start."""
@@ -101,6 +104,11 @@ class FailoverDemonstration:
         specs = jobs(tokens=self.options.state_mb > 0)
         self.say(f"{len(specs)} jobs start at {LOST}")
         async with AsyncExitStack() as exits:
+            deploying = (
+                self.stage.bus.request(DeployJob(spec=spec), deadline_s=ENGINE_S, attempt_s=ATTEMPT_S)
+                for spec in specs
+            )
+            await asyncio.gather(*deploying)
             observed = [await self._observed(exits, spec) for spec in specs]
             if self.options.state_mb:
                 await self._fill()
@@ -113,8 +121,8 @@ class FailoverDemonstration:
             return await self._outcome(observed, devices, moments)
 
     async def _observed(self, exits: AsyncExitStack, spec: JobSpec) -> ObservedJob:
-        """Deploy a job, and subscribe to its results also where an output that dies begins again."""
-        job = await exits.enter_async_context(observed_job(self.stage, spec))
+        """Subscribe to a job's results, also where an output that dies begins again."""
+        job = await exits.enter_async_context(observed_job(self.stage, spec, deploy=False))
         if job.view.output.site == LOST:
             topics = [job.view.output.topic, job.view.output.rejected_topic]
             new = subscriber(self.stage.mesh, CLOUD, topics, f"standby-{spec.name}", identity_for(spec))
