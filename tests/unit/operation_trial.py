@@ -77,6 +77,12 @@ def operation(name: str) -> OperationRecord:
         "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
         "update-without-state": {"kind": "update", "before": old, "after": entry(epoch=2, generation=2)},
         "redirect": {"kind": "update", "before": old, "after": redirected(entry(epoch=2))},
+        "redirect-from-lost": {
+            "kind": "update",
+            "before": old,
+            "after": redirected(entry(epoch=2)),
+            "output_lost": True,
+        },
         "redirect-inputs": {
             "kind": "update",
             "before": old,
@@ -98,8 +104,8 @@ def operation(name: str) -> OperationRecord:
 
 OPERATIONS = (
     "general", "restart", "parallel", "handover", "twin", "deploy", "redeploy", "update",
-    "update-without-state", "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
-    "fail-over", "fail-over-with-output",
+    "update-without-state", "redirect", "redirect-from-lost", "redirect-inputs", "remove", "remove-drained",
+    "remove-and-purge", "fail-over", "fail-over-with-output",
 )  # fmt: skip
 EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(operation(name)).steps]
 
@@ -193,7 +199,7 @@ class Trial:
         assert record.id not in self.ledger.unannounced
         self.mesh.work()
         owner = self.ledger.jobs.get(JOB)
-        if record.kind is OperationKind.FAIL_OVER and owner is not None:
+        if owner is not None and (record.kind is OperationKind.FAIL_OVER or record.output_lost):
             self.lost_site_returns(owner)
         self.mesh.settle_down()
         self.mesh.check(JOB)
@@ -207,7 +213,7 @@ class Trial:
         self.mesh.check_complete(JOB)
 
     def lost_site_returns(self, job: JobEntry) -> None:
-        """Let the coordinator correct the site that a failover could not ask."""
+        """Let the coordinator correct the site that the operation could not ask."""
         what = "behind" if job.site == "jfk" else "elsewhere"
         for command in corrections(SiteDifference("jfk", JOB, what), job, None):
             self.mesh.handle(command)

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from coordinator_trial import Played, entry, job
 
-from towpath.contracts.commands import RemoveJob
+from towpath.contracts.commands import RemoveJob, UpdateJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob
 from towpath.coordinator.jobs.failover import plan_failover
-from towpath.coordinator.jobs.plans import plan_remove
+from towpath.coordinator.jobs.plans import plan_remove, plan_update
 from towpath.coordinator.lost_sites import is_lost
 from towpath.coordinator.reconciliation import differences
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -111,6 +111,20 @@ def test_reconciliation_when_a_site_has_a_copy_then_only_the_standby_keeps_it(
         jobs=[JobStatus(job="counts", epoch=1, state=state)],
     )
     assert [each.what for each in differences({"counts": with_standby()}, [status])] == found
+
+
+def test_update_when_the_output_is_lost_then_only_force_lets_the_results_go_elsewhere() -> None:
+    mesh = played(with_standby(), "lga")
+    elsewhere = {"output": mesh.entries["counts"].spec.output.model_copy(update={"site": "cloud"})}
+    spec = mesh.entries["counts"].spec.model_copy(update=elsewhere)
+
+    asked = asyncio.run(plan_update(UpdateJob(spec=spec), mesh.situation))
+    forced = asyncio.run(plan_update(UpdateJob(spec=spec, force=True), mesh.situation))
+    mesh.down.clear()
+    needless = asyncio.run(plan_update(UpdateJob(spec=spec, force=True), mesh.situation))
+
+    tables = [table_of(record).name for record in (asked, forced, needless)]
+    assert tables == ["redirect", "redirect-from-lost", "redirect"]
 
 
 def test_remove_when_it_is_forced_then_asks_no_lost_site_and_a_site_that_answers_as_ever() -> None:

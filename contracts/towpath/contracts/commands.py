@@ -104,6 +104,9 @@ class UpdateJob(Command[OperationAnswer]):
     drop_state: bool = False
     keep_code: bool = False
     """Go on with the user code that the job has, whatever lies at its path now."""
+    force: bool = False
+    """Let the results go elsewhere also while the site that has them is down. What an unfinished micro-batch
+    had published there comes again in the new output, under the same ids."""
     wait: bool = True
 
 

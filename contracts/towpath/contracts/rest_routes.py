@@ -98,7 +98,7 @@ JOBS = (
         "updateJob",
         UpdateJob,
         path_fields=_JOB,
-        query=fields_of(UpdateJob, "UpdateQuery", "drop_state"),
+        query=fields_of(UpdateJob, "UpdateQuery", "drop_state", "force"),
         body=Body(
             JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True, example={"trigger_s": 2.0}
         ),

@@ -163,6 +163,8 @@ class OperationRecord(Model):
     """An update begins a generation whose state comes from the generation before."""
     resumes: dict[str, int] = {}
     """Input → serial number after which an update lets the job go on."""
+    output_lost: bool = False
+    """The site of the output that an update leaves is down, and is not asked."""
     is_broken: bool = False
     """The job had failed for good when the operation was accepted."""
     forced: bool = False

@@ -42,6 +42,10 @@ def update(
     context: typer.Context,
     spec: SpecFile,
     drop_state: DropState = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Let results go elsewhere also while the site that has them is down."),
+    ] = False,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
@@ -50,7 +54,9 @@ def update(
 
     Example: `towpath update examples/window.yaml --drop-state`
     """
-    commands = [UpdateJob(spec=job, drop_state=drop_state, wait=wait) for job in load_specs(spec)]
+    commands = [
+        UpdateJob(spec=job, drop_state=drop_state, force=force, wait=wait) for job in load_specs(spec)
+    ]
     _change(context, commands, within_s, as_json)
 
 

@@ -72,8 +72,8 @@ def stop_job(record: OperationRecord) -> StopJob:
         epoch=highest_epoch(record),
         drain_inputs=record.drain_inputs,
         drain_s=DRAIN_S,
-        # A micro-batch whose events are gone cannot be repeated.
-        whole=(record.is_redirect or record.keeps_state) and not record.is_broken,
+        # A micro-batch whose events are gone cannot be repeated, and one whose output is lost not finished.
+        whole=(record.is_redirect or record.keeps_state) and not (record.is_broken or record.output_lost),
     )
 
 
@@ -185,8 +185,21 @@ REDIRECT = register(
         name="redirect",
         kind=OperationKind.UPDATE,
         summary="an update of the output's topic or site",
-        chosen=lambda record: not (record.is_adjustment or record.by_site) and record.is_redirect,
+        chosen=lambda record: (
+            record.is_redirect and not (record.is_adjustment or record.by_site or record.output_lost)
+        ),
         steps=(check_spec, stop_job, close_output, open_output, start_job, record_changed),
+        rolled_back=restored,
+    )
+)
+
+REDIRECT_FROM_LOST = register(
+    StepTable(
+        name="redirect-from-lost",
+        kind=OperationKind.UPDATE,
+        summary="the same while the output's site is down; its stream keeps what it has",
+        chosen=lambda record: record.output_lost,
+        steps=(check_spec, stop_job, open_output, start_job, record_changed),
         rolled_back=restored,
     )
 )

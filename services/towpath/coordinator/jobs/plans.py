@@ -134,7 +134,9 @@ async def plan_update(
         raise Nothing
     await check_free(spec.name, situation)
     await situation.sites.check_up(before.site, "site")
-    await situation.sites.check_up(before.output.site, "output.site")
+    output_lost = command.force and situation.sites.state(before.output.site) is SiteState.DOWN
+    if not output_lost:
+        await situation.sites.check_up(before.output.site, "output.site")
     await situation.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, situation)
     coming = (upcoming or Upcoming()).of(jobs)
@@ -166,6 +168,7 @@ async def plan_update(
         ),
         keeps_state=stateful and compatible and not same_inputs and not command.drop_state,
         drain_inputs=ended(before, inputs, coming),
+        output_lost=output_lost,
     )
 
 
