@@ -1,4 +1,4 @@
-"""Run the tests part by part, and print each part's duration and the slowest tests.
+"""Run the tests part by part, and print each part's duration, the slowest tests and those that failed.
 
 python tests/parts.py                   what `make test` runs
 python tests/parts.py --all             every part, as `make test-all`
@@ -113,14 +113,23 @@ def row(part: Part) -> str:
 
 
 @dataclass(frozen=True)
+class TestResult:
+    """One test that ran."""
+
+    seconds: float
+    name: str
+    failure: str | None
+    """The first line of what was wrong, or None."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The end of a part: exit code, duration and tests."""
 
     part: Part
     code: int
     seconds: float
-    tests: list[tuple[float, str]]
-    """Seconds and name of each test that ran."""
+    tests: list[TestResult]
 
 
 def run(part: Part, options: Sequence[str]) -> Outcome:
@@ -140,26 +149,41 @@ def run(part: Part, options: Sequence[str]) -> Outcome:
         return Outcome(part, code, time.monotonic() - begun, read_tests(results))
 
 
-def read_tests(results: Path) -> list[tuple[float, str]]:
-    """Return seconds and name of each test; none if the part wrote no results."""
+def read_tests(results: Path) -> list[TestResult]:
+    """Return the tests that ran; none if the part wrote no results."""
     if not results.exists():
         return []
-    cases = ElementTree.parse(results).iter("testcase")
-    return [(float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}") for case in cases]
+    return [
+        TestResult(float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}", failure(case))
+        for case in ElementTree.parse(results).iter("testcase")
+    ]
+
+
+def failure(case: ElementTree.Element) -> str | None:
+    """Return the first line of what a test failed with, or None if it did not."""
+    for tag in ("failure", "error"):
+        if (found := case.find(tag)) is not None:
+            return (found.get("message") or found.text or tag).strip().partition("\n")[0]
+    return None
 
 
 def report(outcomes: Sequence[Outcome], interrupted: bool) -> None:
-    """Print each part's duration, and the slowest of all tests."""
+    """Print each part's duration, the slowest of all tests, and at the end those that failed."""
     print(f"\n{'part':<16}{'tests':>8}{'seconds':>10}  outcome")
     for outcome in outcomes:
         ended = "passed" if outcome.code == 0 else f"FAILED (exit {outcome.code})"
         print(f"{outcome.part.name:<16}{len(outcome.tests):>8}{outcome.seconds:>10.0f}  {ended}")
     total = sum(outcome.seconds for outcome in outcomes)
-    tests = sum(len(outcome.tests) for outcome in outcomes)
-    print(f"{'all':<16}{tests:>8}{total:>10.0f}  {'interrupted' if interrupted else ''}")
+    tests = [test for outcome in outcomes for test in outcome.tests]
+    print(f"{'all':<16}{len(tests):>8}{total:>10.0f}  {'interrupted' if interrupted else ''}")
     print(f"\nThe {SLOWEST} slowest tests, in seconds, with what they set up:")
-    for seconds, name in sorted((test for o in outcomes for test in o.tests), reverse=True)[:SLOWEST]:
-        print(f"{seconds:8.1f}  {name}")
+    for test in sorted(tests, key=lambda test: test.seconds, reverse=True)[:SLOWEST]:
+        print(f"{test.seconds:8.1f}  {test.name}")
+    # At the end: a log that is cut short keeps its last lines.
+    if failed := [test for test in tests if test.failure]:
+        print(f"\n{len(failed)} failed:")
+    for test in failed:
+        print(f"  {test.name}\n      {test.failure}")
 
 
 def chosen(arguments: argparse.Namespace) -> list[Part]:
