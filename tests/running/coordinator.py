@@ -20,6 +20,7 @@ from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
 from simulation import SimulatedClock, SimulatedMesh
 from towpath.bus import Bus
+from towpath.bus.terms import Terms
 from towpath.contracts.commands import ListJobs, ListSites, MigrateJob, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
@@ -161,9 +162,15 @@ class Trial:
 
     async def start_coordinator(self) -> None:
         self.started_at = now()
+        self.process = await self.launch_coordinator(1)
+
+    async def launch_coordinator(self, number: int) -> asyncio.subprocess.Process:
+        """Start a coordinator. The test that starts a further one ends it."""
         command = [sys.executable, "-m", "towpath.coordinator", "--home", str(self.running.home.root)]
-        with self.running.home.log("coordinator").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        with self.running.home.log(f"coordinator-{number}").open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *command, "--number", str(number), stdout=log, stderr=log
+            )
 
     async def end_coordinator(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -271,6 +278,7 @@ async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
                 site.nats_url, site.login("agent").user, site.login("agent").password, name=name
             )
             buses[name] = await stack.enter_async_context(await connecting)
+            buses[name].terms = Terms()
         operator = state.operator
         connecting = Bus.connect(state.hub_url, operator.user, operator.password, name="client")
         client = await stack.enter_async_context(await connecting)

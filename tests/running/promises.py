@@ -25,6 +25,7 @@ PROMISES = {
     "fencing": "a former owner that comes back is refused by the server, not by good manners",
     "failover": "a job with a standby goes on there when its site is lost",
     "coordinator": "kill it at any line and the next one finishes or undoes",
+    "spare coordinator": "So of two coordinators one acts, whatever each of them believes",
     "operators": "Malformed events are never dropped silently",
     "models": "Results depend on the events alone, and not on how micro-batches cut them",
     "queries": "Answers depend on the events alone",

@@ -7,6 +7,7 @@ from typing import Any
 from towpath.contracts.autopilot import AUTOPILOT_COMMANDS
 from towpath.contracts.broadcast import BROADCAST_COMMANDS
 from towpath.contracts.commands import COORDINATOR_COMMANDS
+from towpath.contracts.coordinators import COORDINATORS_COMMANDS
 from towpath.contracts.fault_commands import FAULT_COMMANDS
 from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.live import RESULT_COMMANDS
@@ -28,6 +29,7 @@ CLIENT_COMMANDS: tuple[type[Command[Any]], ...] = (
     *BROADCAST_COMMANDS,
     *PLAN_COMMANDS,
     *REGISTRY_COMMANDS,
+    *COORDINATORS_COMMANDS,
     *STANDBY_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,

@@ -22,6 +22,7 @@ from towpath.bus.connecting import Login, Password, connect_persistently
 from towpath.bus.deadlines import counting, waiting
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import begins_trace, deciding, is_looking, refused, requesting, serving, trace_headers
+from towpath.bus.terms import Terms, later_term, of_term
 from towpath.contracts.data_plane import INBOXES
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
@@ -70,6 +71,12 @@ class Bus:
         self.connection = connection
         self.asks_as: str | None = None
         """Who asks for the changes that are requested here, unless the command says so itself."""
+        self.term: int | None = None
+        """The term in which commands are sent here, if a coordinator sends them."""
+        self.on_later_term: Callable[[int], Awaitable[None]] | None = None
+        """Called when a receiver knows a later term. Then the command is sent again."""
+        self.terms: Terms | None = None
+        """Terms of the coordinators that are obeyed here; None: any."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
@@ -147,10 +154,16 @@ class Bus:
                 except _Unanswered as error:
                     if loop.time() + RETRY_PAUSE_S >= end:
                         raise TowpathError.of(error.detail) from error
-                    await asyncio.sleep(RETRY_PAUSE_S)
+                except TowpathError as error:
+                    later = later_term(error)
+                    if later is None or self.on_later_term is None or loop.time() + RETRY_PAUSE_S >= end:
+                        raise
+                    await self.on_later_term(later)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _attempt(self, command: Command[AnswerT], timeout_s: float, left_s: float) -> AnswerT:
-        headers, subject = (trace_headers() or {}) | waiting(left_s), command.to_subject()
+        headers = (trace_headers() or {}) | waiting(left_s) | of_term(self.term)
+        subject = command.to_subject()
         end = asyncio.get_running_loop().time() + max(timeout_s, 0.05)
         try:
             async with asyncio.timeout_at(end):
@@ -205,9 +218,12 @@ class Bus:
     ) -> None:
         with serving(kind, message.headers), counting(message.headers):
             try:
+                if self.terms is not None:
+                    await self.terms.check(message.headers)
                 bodies = await arriving(kind, message.subject, message.data or b"{}")
-            except InjectedFault as error:
-                await self._reply(kind, message, Reply[Any](ok=False, error=_failure(error)))
+            except (TowpathError, InjectedFault) as error:
+                detail = error.detail if isinstance(error, TowpathError) else _failure(error)
+                await self._reply(kind, message, Reply[Any](ok=False, error=detail))
                 return
             for body in bodies:
                 await self._reply(kind, message, await self._decide(kind, handler, message.subject, body))

@@ -28,6 +28,8 @@ class HubSettings:
     hub_password: str
     hub_tls: ssl.SSLContext | None = field(default=None, kw_only=True)
     """With what the hub is checked; None: it is plain."""
+    number: int = field(default=1, kw_only=True)
+    """Which one this is, if the mesh has several processes of the service."""
 
     @classmethod
     def credential(cls, mesh: MeshState) -> Credential:

@@ -12,10 +12,16 @@ from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, version_of
 
 
-def service_child(service: Service, state: MeshState, home: Home, scope: str = HUB_SCOPE) -> ChildSpec:
-    """Return a service as a process: this interpreter and home, and the mesh's hooks."""
-    name = service.process(scope)
+def service_child(
+    service: Service, state: MeshState, home: Home, scope: str = HUB_SCOPE, number: int = 1
+) -> ChildSpec:
+    """Return a service as a process: this interpreter and home, and the mesh's hooks.
+
+    If the mesh has several processes of the service, `number` tells which one it is.
+    """
+    name = service.process(scope, number)
     site = ("--site", scope) if service.one_per_site else ()
+    which = ("--number", str(number)) if number > 1 else ()
     environment = state.process_environment(home, scope, name)
     read = [*service.settings(state, scope), *(["faults"] if environment else [])]
 
@@ -24,7 +30,7 @@ def service_child(service: Service, state: MeshState, home: Home, scope: str = H
 
     return ChildSpec(
         name=name,
-        command=(sys.executable, "-m", service.module, "--home", str(home.root), *site),
+        command=(sys.executable, "-m", service.module, "--home", str(home.root), *site, *which),
         log=home.log(name),
         environment={"PYTHONUNBUFFERED": "1", **environment},
         ready=ready if service.address else None,

@@ -53,6 +53,8 @@ class Service:
     """The site's agent starts it. Otherwise the supervisor does."""
     runs: Callable[[MeshSpec], bool] = lambda spec: True
     """Tells if a mesh with these settings has the service."""
+    count: Callable[[MeshSpec], int] = lambda spec: 1
+    """Processes of it in such a mesh. They have the same user, and must agree which of them acts."""
     after: tuple[str, ...] = (HUB_SCOPE,)
     """Servers and services that must be ready before it starts, of those that the mesh has."""
     address: Callable[[MeshState], tuple[str, int]] | None = None
@@ -72,9 +74,14 @@ class Service:
     published: bool = False
     """Clients connect to its address. A container publishes the port."""
 
-    def process(self, scope: str) -> str:
-        """Return the name of its process: its own name, or `<site>-<name>`."""
-        return f"{scope}-{self.name}" if self.one_per_site else self.name
+    def process(self, scope: str, number: int = 1) -> str:
+        """Return the name of its process: its own name, or `<site>-<name>`. Further ones have a number."""
+        name = f"{scope}-{self.name}" if self.one_per_site else self.name
+        return name if number == 1 else f"{name}-{number}"
+
+    def processes(self, spec: MeshSpec, scope: str = HUB_SCOPE) -> list[str]:
+        """Return the names of all its processes in a mesh with these settings."""
+        return [self.process(scope, number) for number in range(1, self.count(spec) + 1)]
 
     def user(self, scope: str) -> str:
         """Return its user at the hub's or the site's server."""
@@ -130,7 +137,7 @@ def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
     The supervisor is not among them. An engine runs only where it is needed.
     """
     running = [service for service in services().values() if service.runs(spec)]
-    shared = [service.name for service in running if not service.one_per_site]
+    shared = [name for service in running if not service.one_per_site for name in service.processes(spec)]
     at_sites = [service for service in running if service.one_per_site]
     parts = [
         name

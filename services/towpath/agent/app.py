@@ -48,6 +48,7 @@ from towpath.artefacts.shelf import Shelf
 from towpath.brokers.bridged import BridgedBroker
 from towpath.bus import Bus
 from towpath.bus.connecting import Login
+from towpath.bus.terms import Terms
 from towpath.contracts.broadcast import DeliverBroadcast
 from towpath.contracts.data_plane import METRICS_SUBJECT
 from towpath.contracts.local_commands import AdjustJob
@@ -113,6 +114,7 @@ async def run(settings: AgentSettings) -> None:
             at_site(settings.home.root, settings.site, bus),
             showing_life(bus),
         ):
+            bus.terms = Terms(settings.home.site(settings.site) / "term")
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = SiteArtefacts(bus.connection, shelf, [*map(Path, settings.access.spec.engine.reads)])

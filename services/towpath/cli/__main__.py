@@ -47,6 +47,11 @@ COMMANDS.add_as(
     "towpath.cli.registry:app",
     "Back up what the coordinator knows, bring a copy back, or ask the sites for it.",
 )
+COMMANDS.add(
+    MESH,
+    "towpath.cli.coordinators",
+    coordinators="Show which coordinator leads, and which would take over.",
+)
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(
     MESH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from towpath.coordinator.deployments.devices import MeshDevices
 from towpath.coordinator.deployments.store import DeploymentStore
 from towpath.coordinator.jobs.commands import JobCommands
 from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.leadership import Leadership, leader_is_silent
 from towpath.coordinator.pipelines.applies import Applies
 from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.reading import Reading
@@ -42,6 +43,7 @@ from towpath.coordinator.standbys import Standbys
 from towpath.coordinator.state_store import StateStore
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
+from towpath.mesh.services.coordinator import COORDINATOR
 from towpath.protocols.runner import Runner
 from towpath.streams.gate import Gate
 from towpath.tasks import end
@@ -51,9 +53,15 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
-    """Coordinate until `stop` is set. The next coordinator continues operations under way."""
+    """Coordinate until `stop` is set, or another coordinator leads. If there are several, first wait as a
+    spare. The next coordinator continues operations under way."""
     async with at_hub(settings, stop) as bus:
         if bus is None:
+            return
+        name = COORDINATOR.process(HUB_SCOPE, settings.number)
+        if settings.coordinators > 1:
+            await _unless(stop.wait(), leader_is_silent(bus, name, is_first=settings.number == 1))
+        if stop.is_set():
             return
         await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
         replicas = replicas_at(bus.connection)
@@ -61,71 +69,106 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
         registry_log = RegistryLog(bus.connection)
         await _patiently("log of the registry", lambda: registry_log.ensure(replicas))
         registry = Registry.connect(settings, registry_log)
+        leadership = Leadership(name, registry, bus, Announcements(bus).publish)
         try:
-            await registry.bring_up()
-            await _coordinate(settings, registry, bus, stop)
+            await _unless(registry.superseded.wait(), leadership.begin())
+            await _unless(registry.superseded.wait(), _coordinate(settings, registry, leadership, bus, stop))
         finally:
             await registry.close()
 
 
+async def _unless(ended: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, None]) -> None:
+    """Do some work, and cancel it as soon as `ended` returns."""
+    tasks = [asyncio.create_task(ended), asyncio.create_task(work)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[1].done():
+            tasks[1].result()
+    finally:
+        await end(tasks)
+
+
+class _Parts:
+    """The parts of a coordinator."""
+
+    def __init__(self, settings: CoordinatorSettings, registry: Registry, bus: Bus) -> None:
+        publish = Announcements(bus).publish
+        self.sites = Sites(settings, publish)
+        self.operations = Operations(registry, Runner(registry, Agents(bus).send, publish))
+        self.pipelines = PipelineStore(registry)
+        root, mount = settings.artefact_root, settings.artefact_mount
+        self.hub_artefacts = HubArtefacts(bus.connection)
+        self.artefacts = Artefacts(self.hub_artefacts, mount or root, registry, self.pipelines, called=root)
+        self.situation = Situation(registry, self.sites, bus, self.artefacts)
+        self.standbys = Standbys(self.situation)
+        self.applies = Applies(self.situation, self.operations, self.pipelines, publish)
+        self.devices = MeshDevices(bus)
+        self.plans = PlanCommands(DeploymentStore(registry), self.devices, self.sites, publish)
+        self.uplinks = UplinkCommands(self.situation)
+        self.broadcasts = BroadcastCommands(self.situation, publish)
+        self.reconciliation = Reconciliation(settings, self.situation, self.operations, publish)
+        self.state_store = StateStore(registry, publish)
+
+    async def continue_unfinished(self, bus: Bus) -> None:
+        """Hear of the sites, and go on with what the coordinator before has left under way."""
+        await bus.subscribe(SiteStatus, self.sites.on_heartbeat)
+        await self.operations.continue_unfinished()
+        await self.applies.continue_unfinished()
+        await self.plans.continue_unfinished()
+
+    async def serve(self, settings: CoordinatorSettings, bus: Bus) -> None:
+        """Take commands."""
+        await JobCommands(self.situation, self.operations, self.standbys).serve(bus)
+        if not settings.faults:
+            await without_faults.serve(bus)
+        reading = Reading(self.situation.registry)
+        await bus.serve(MayRead, reading.decide, service="coordinator")
+        await violations.watch(bus, settings.home.log)
+        await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE)).open()
+        await PipelineCommands(self.situation, self.pipelines, self.applies).serve(bus)
+        await self.uplinks.serve(bus)
+        await self.broadcasts.serve(bus)
+        await self.plans.serve(bus)
+        await RegistryCommands(self.situation, self.pipelines).serve(bus)
+        await self.standbys.serve(bus)
+
+    def watched(self, settings: CoordinatorSettings) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return the endless tasks."""
+        return (
+            self.sites.watch(),
+            self.reconciliation.watch(),
+            self.standbys.watch(),
+            lost_sites.watch(settings, self.situation, self.operations),
+            self.artefacts.watch(),
+            self.devices.watch(),
+            self.uplinks.watch(),
+            self.state_store.watch(),
+            self.broadcasts.watch(),
+        )
+
+    async def stop(self) -> None:
+        """Leave what is under way to the next coordinator."""
+        await self.plans.stop()
+        await self.applies.stop()
+        await self.operations.stop()
+
+
 async def _coordinate(
-    settings: CoordinatorSettings, registry: Registry, bus: Bus, stop: asyncio.Event
+    settings: CoordinatorSettings, registry: Registry, leadership: Leadership, bus: Bus, stop: asyncio.Event
 ) -> None:
-    hub_artefacts = HubArtefacts(bus.connection)
-    await _patiently("object store", lambda: hub_artefacts.ensure(replicas_at(bus.connection)))
-    announcements = Announcements(bus)
-    sites = Sites(settings, announcements.publish)
-    operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
-    pipelines = PipelineStore(registry)
-    root, mount = settings.artefact_root, settings.artefact_mount
-    artefacts = Artefacts(hub_artefacts, mount or root, registry, pipelines, called=root)
-    situation = Situation(registry, sites, bus, artefacts)
-    standbys = Standbys(situation)
-    job_commands = JobCommands(situation, operations, standbys)
-    applies = Applies(situation, operations, pipelines, announcements.publish)
-    devices = MeshDevices(bus)
-    plans = PlanCommands(DeploymentStore(registry), devices, sites, announcements.publish)
-    reconciliation = Reconciliation(settings, situation, operations, announcements.publish)
+    parts = _Parts(settings, registry, bus)
+    await leadership.serve()
+    await _patiently("object store", lambda: parts.hub_artefacts.ensure(replicas_at(bus.connection)))
     try:
         async with asyncio.TaskGroup() as watches:
-            await bus.subscribe(SiteStatus, sites.on_heartbeat)
-            await operations.continue_unfinished()
-            await applies.continue_unfinished()
-            await plans.continue_unfinished()
-            await job_commands.serve(bus)
-            if not settings.faults:
-                await without_faults.serve(bus)
-            reading = Reading(registry)
-            await bus.serve(MayRead, reading.decide, service="coordinator")
-            await violations.watch(bus, settings.home.log)
-            await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE)).open()
-            await PipelineCommands(situation, pipelines, applies).serve(bus)
-            uplinks = UplinkCommands(situation)
-            await uplinks.serve(bus)
-            broadcasts = BroadcastCommands(situation, announcements.publish)
-            await broadcasts.serve(bus)
-            await plans.serve(bus)
-            await RegistryCommands(situation, pipelines).serve(bus)
-            await standbys.serve(bus)
-            log.info("coordinating %s", ", ".join(sites.names))
-            watched = (
-                sites.watch(),
-                reconciliation.watch(),
-                standbys.watch(),
-                lost_sites.watch(settings, situation, operations),
-                artefacts.watch(),
-                devices.watch(),
-                uplinks.watch(),
-                StateStore(registry, announcements.publish).watch(),
-                broadcasts.watch(),
-            )
-            watching = [watches.create_task(work) for work in watched]
+            await parts.continue_unfinished(bus)
+            await parts.serve(settings, bus)
+            log.info("coordinating %s", ", ".join(parts.sites.names))
+            watching = [watches.create_task(work) for work in parts.watched(settings)]
             await stop.wait()
             await end(watching)
     finally:
-        await plans.stop()
-        await applies.stop()
-        await operations.stop()
+        await parts.stop()
 
 
 async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:

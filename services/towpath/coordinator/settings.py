@@ -32,6 +32,8 @@ class CoordinatorSettings(HubSettings):
     """The same directory as the coordinator sees it, if that differs: in its container."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
     """Resources of sites for jobs that name their needs."""
+    coordinators: int = 1
+    """Processes of the coordinator in the mesh."""
     faults: bool = True
     """True if an injector answers commands about fault rules; otherwise the coordinator refuses them."""
     down_after_s: float = 5.0
@@ -53,6 +55,7 @@ class CoordinatorSettings(HubSettings):
             "redis_user": mesh.redis_coordinator.user,
             "redis_password": mesh.redis_coordinator.password,
             "sites": tuple(mesh.sites),
+            "coordinators": mesh.spec.coordinators,
             "faults": mesh.spec.faults.enabled,
             "failover_after_s": mesh.spec.failover.after_s,
             "capacities": {name: access.spec.capacity for name, access in mesh.sites.items()},

@@ -17,7 +17,7 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import DesiredState, Standby
+from towpath.contracts.job import Standby
 from towpath.contracts.message import now
 from towpath.contracts.migration import ShipCheckpoint
 from towpath.contracts.site import SiteState
@@ -28,10 +28,10 @@ from towpath.contracts.standby import (
     StandbyKept,
     StandbyList,
     StandbyView,
-    standby_operation,
 )
 from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
+from towpath.protocols.operations.failover import keep_standby
 from towpath.protocols.record import JobEntry
 from towpath.protocols.shared_steps import SHIP_S
 from towpath.tasks import end
@@ -147,16 +147,9 @@ class Standbys:
             self._troubles.pop(job, None)
 
     def _keep(self, entry: JobEntry, standby: Standby, *, needed: bool = False) -> KeepStandby:
-        job = entry.spec.name
-        operation = standby_operation(job, entry.epoch)
-        status = self._situation.sites.job(entry.site, job)
-        return KeepStandby(
-            site=standby.site,
-            operation=operation,
-            assignment=entry.assignment(desired=DesiredState.STANDBY, migration=operation),
-            after_serials=status.serials if status and status.epoch == entry.epoch else {},
-            needed=needed,
-        )
+        status = self._situation.sites.job(entry.site, entry.spec.name)
+        serials = status.serials if status and status.epoch == entry.epoch else {}
+        return keep_standby(entry, standby.site, after_serials=serials, needed=needed)
 
     async def _round(self, entry: JobEntry, standby: Standby) -> None:
         job, bus = entry.spec.name, self._situation.bus

@@ -39,19 +39,6 @@ class StateStore:
             except RedisError as error:
                 log.warning("the state store was not looked at: %s", error)
 
-    async def _known(self) -> set[str]:
-        """Return the operations that may have state on its way, those of standbys included."""
-        jobs = await self._registry.jobs()
-        standbys = {
-            standby_operation(name, entry.epoch) for name, entry in jobs.items() if entry.spec.standby
-        }
-        return standbys | {*await self._registry.unfinished()}
-
-    async def _left_by_standbys(self, key: str) -> bool:
-        """Return true for what a standby got under an earlier epoch of its job: no one else deletes that."""
-        names = await self._registry.jobs()
-        return operation_of(key).startswith(tuple(standby_operation(name, 0)[:-1] for name in names))
-
     async def look(self) -> None:
         """Look once."""
         for entry in await self._registry.call("acl_log"):
@@ -59,12 +46,19 @@ class StateStore:
                 kind, who = f"redis {entry['reason']}", entry["username"]
                 await self._refusals.tell(kind, entry["object"], who=who, why="no right to it")
         await self._registry.call("acl_log_reset")
-        keys = await self._registry.keys(f"{TRANSFERS}*")
-        running = await self._known() if keys else set[str]()
+        if keys := await self._registry.keys(f"{TRANSFERS}*"):
+            await self._clean(keys)
+
+    async def _clean(self, keys: list[str]) -> None:
+        """Delete what belongs to no operation and no standby."""
+        jobs, running = await self._registry.jobs(), await self._registry.unfinished()
+        standbys = [standby_operation(name, job.epoch) for name, job in jobs.items() if job.spec.standby]
+        known = {*running, *standbys}
         for key in keys:
-            if operation_of(key) not in running:
-                await self._registry.call("unlink", key)
-                if await self._left_by_standbys(key):
-                    continue
+            if (operation := operation_of(key)) in known:
+                continue
+            await self._registry.call("unlink", key)
+            # What a standby got under an earlier epoch of its job is no one else's to delete.
+            if not operation.startswith(tuple(standby_operation(name, 0)[:-1] for name in jobs)):
                 why = "it belongs to no operation, and was deleted"
                 await self._refusals.tell("redis store", key, why=why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from towpath.bus.terms import Terms
 from towpath.mesh.service_process import at_hub
 from towpath.monitor.comparisons import Comparisons
 from towpath.monitor.handlers import MonitorHandlers
@@ -18,6 +19,7 @@ async def run(settings: MonitorSettings, stop: asyncio.Event) -> None:
     async with at_hub(settings, stop) as bus:
         if bus is None:
             return
+        bus.terms = Terms()
         comparisons = Comparisons(bus)
         try:
             await MonitorHandlers(comparisons).serve(bus)

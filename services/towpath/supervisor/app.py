@@ -35,7 +35,12 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     ]
     if state.joined is not None:
         return [replace(child, after=()) for child in at_sites]  # What they come after is at the hub.
-    shared = [service_child(service, state, home) for service in started if not service.one_per_site]
+    shared = [
+        service_child(service, state, home, number=number)
+        for service in started
+        if not service.one_per_site
+        for number in range(1, service.count(state.spec) + 1)
+    ]
     doors = [redis_door(state, home)] if state.tls else []
     return [*hub_servers(state, home), redis_server(state, home), *doors, *shared, *at_sites]
 

@@ -11,11 +11,13 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from running.servers import Server
+from running.waiting import eventually
 from towpath.contracts.errors import TowpathError
 from towpath.coordinator.registry import replica
 from towpath.coordinator.registry.contents import contents
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.log import STREAM, RegistryLog
+from towpath.tasks import end
 
 
 @pytest.fixture
@@ -177,3 +179,46 @@ async def test_write_when_both_servers_are_killed_then_waits_and_is_there_once(
         await asyncio.gather(*writing)
 
     assert await redis.scard("towpath:set") == 20
+
+
+async def test_write_when_another_coordinator_leads_then_is_not_stored_and_never_returns(
+    registry: Registry, redis: Redis, connection: Client
+) -> None:
+    assert await registry.lead("coordinator") == 1
+    await registry.write(("HSET", "towpath:jobs", "job", "first"))
+    other = await opened(redis, connection)
+    assert await other.lead("coordinator-2") == 2
+
+    writing = asyncio.create_task(registry.write(("HSET", "towpath:jobs", "job", "late")))
+    await eventually(registry.superseded.is_set)
+    await other.write(("HSET", "towpath:jobs", "job", "second"))
+
+    assert not writing.done()
+    assert await redis.hget("towpath:jobs", "job") == "second"
+    await end([writing])
+
+
+async def test_coordinators_when_they_begin_a_term_at_once_then_one_of_them_leads(
+    redis: Redis, connection: Client
+) -> None:
+    registries = [await opened(redis, connection) for _ in range(4)]
+    leading = [asyncio.create_task(each.lead(f"coordinator-{n}")) for n, each in enumerate(registries)]
+    writing = [asyncio.create_task(each.write(("INCR", "towpath:count"))) for each in registries]
+
+    await eventually(lambda: sum(each.superseded.is_set() for each in registries) == 3)
+    await eventually(lambda: sum(each.done() for each in leading) >= 1)
+    (leader,) = (each for each in registries if not each.superseded.is_set())
+
+    await leader.write(("INCR", "towpath:count"))
+    await end([*leading, *writing])
+
+
+async def test_leader_when_the_log_is_a_snapshot_and_redis_is_emptied_then_is_still_known(
+    registry: Registry, redis: Redis, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "SNAPSHOT_EVERY", 1)
+    await registry.lead("coordinator")
+    await registry.write(("HSET", "towpath:jobs", "job", "first"))
+    await redis.flushall()
+
+    assert await (await opened(redis, connection)).lead("coordinator-2") == 2

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from towpath.contracts.autopilot import AUTOPILOT_COMMANDS
 from towpath.contracts.broadcast import BROADCAST_COMMANDS, SITE_BROADCAST_COMMANDS, BroadcastState
 from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
+from towpath.contracts.coordinators import COORDINATORS_COMMANDS
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.device_commands import DEVICE_COMMANDS
@@ -136,6 +137,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages("Commands for broadcasts", "Served by the coordinator.", BROADCAST_COMMANDS),
             _messages("Commands for standbys", "Served by the coordinator.", STANDBY_COMMANDS),
             _messages("Commands for the registry", "Served by the coordinator.", REGISTRY_COMMANDS),
+            _messages("Which coordinator leads", "Served by the coordinator.", COORDINATORS_COMMANDS),
             _messages(
                 "Commands for deployment plans",
                 "Served by the coordinator. Plan and catalogue are described with the specifications.",

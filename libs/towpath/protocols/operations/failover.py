@@ -16,13 +16,15 @@ What happens when
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import DesiredState
+from towpath.contracts.message import SiteName
 from towpath.contracts.standby import KeepStandby, TakeOver, standby_operation
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored
-from towpath.protocols.record import OperationRecord, RegistryChange
+from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import StepTable, register
 
@@ -30,13 +32,17 @@ START_S = 120.0
 """Time for the engine to start, and for the job to run."""
 
 
+def keep_standby(entry: JobEntry, site: SiteName, **more: Any) -> KeepStandby:
+    """Return the command that makes a site the standby of a job, or asks what it has as such."""
+    operation = standby_operation(entry.spec.name, entry.epoch)
+    kept = entry.assignment(desired=DesiredState.STANDBY, migration=operation)
+    return KeepStandby(site=site, operation=operation, assignment=kept, **more)
+
+
 @asks(Actor.TARGET, 30.0)
 def find_copy(record: OperationRecord) -> KeepStandby:
     """The standby has a copy of the job's state, and its engine answers."""
-    before, site = record.entry_before, record.entry_after.site
-    operation = standby_operation(record.job, before.epoch)
-    kept = before.assignment(desired=DesiredState.STANDBY, migration=operation)
-    return KeepStandby(site=site, operation=operation, assignment=kept, needed=True)
+    return keep_standby(record.entry_before, record.entry_after.site, needed=True)
 
 
 STAYS_FENCED = Compensation(

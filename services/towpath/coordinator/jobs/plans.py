@@ -133,12 +133,8 @@ async def plan_update(
     if unchanged and upcoming is None and not is_behind(before, jobs):
         raise Nothing
     await check_free(spec.name, situation)
-    await situation.sites.check_up(before.site, "site")
     output_lost = command.force and situation.sites.state(before.output.site) is SiteState.DOWN
-    if not output_lost:
-        await situation.sites.check_up(before.output.site, "output.site")
-    await situation.sites.check_up(spec.output_site, "output.site")
-    await _check_input_sites(spec, situation)
+    await _check_sites(spec, before, situation, output_lost=output_lost)
     coming = (upcoming or Upcoming()).of(jobs)
     after = changed_entry(spec, before).model_copy(update={"artefact": artefact})
     _check_audience(after, before, coming, whole=upcoming is not None)
@@ -170,6 +166,15 @@ async def plan_update(
         drain_inputs=ended(before, inputs, coming),
         output_lost=output_lost,
     )
+
+
+async def _check_sites(spec: JobSpec, before: JobEntry, situation: Situation, *, output_lost: bool) -> None:
+    """Raise `TowpathError` if a site is down that the update needs."""
+    await situation.sites.check_up(before.site, "site")
+    if not output_lost:
+        await situation.sites.check_up(before.output.site, "output.site")
+    await situation.sites.check_up(spec.output_site, "output.site")
+    await _check_input_sites(spec, situation)
 
 
 async def _code(

@@ -16,6 +16,11 @@ PREFIX = "towpath:"
 APPLIED = f"{PREFIX}applied"
 """Key with the place in the log up to which this Redis has applied it."""
 
+LEADER = f"{PREFIX}leader"
+"""Key with the term under way, and the coordinator that leads in it."""
+
+_NO_CONTENT = (APPLIED, LEADER)
+
 UNDER_WAY = frozenset(f"{PREFIX}{name}" for name in ("locks", "unfinished", "aborts", "finishes", "applies"))
 """Keys with what is under way. A copy of the registry has none of it when it is brought back."""
 
@@ -26,7 +31,7 @@ AT_ONCE = 100
 async def registry_keys(redis: Redis) -> list[str]:
     """Return all keys of the registry. State on its way from site to site is no part of it."""
     found = [key async for key in redis.scan_iter(match=f"{PREFIX}*", count=1000)]
-    return sorted(key for key in set(found) if key != APPLIED and not key.startswith(TRANSFERS))
+    return sorted(key for key in set(found) if key not in _NO_CONTENT and not key.startswith(TRANSFERS))
 
 
 async def contents(redis: Redis) -> list[RedisCommand]:
@@ -62,7 +67,7 @@ def is_content(command: Sequence[Any]) -> bool:
     verb, key = (*command[:2], "")[:2] if command else ("", "")
     written = verb in ("SET", "HSET", "SADD", "RPUSH", "ZADD", "PEXPIREAT")
     strings = all(isinstance(part, str) for part in command)
-    return strings and written and key.startswith(PREFIX) and not key.startswith((TRANSFERS, APPLIED))
+    return strings and written and key.startswith(PREFIX) and not key.startswith((TRANSFERS, *_NO_CONTENT))
 
 
 _READ: Mapping[str, Any] = {

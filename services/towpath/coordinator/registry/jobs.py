@@ -24,7 +24,7 @@ from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry.contents import PREFIX, UNDER_WAY, registry_keys, replacing
 from towpath.coordinator.registry.log import RedisCommand, RegistryLog
-from towpath.coordinator.registry.replica import REDIS_AWAY, Replica
+from towpath.coordinator.registry.replica import REDIS_AWAY, Replica, patiently
 from towpath.coordinator.registry.scripts import ADOPT, APPEND, BEGIN, FINISH, REQUEST
 from towpath.coordinator.registry.stored_form import entry_text, record_text
 from towpath.coordinator.settings import CoordinatorSettings
@@ -131,6 +131,17 @@ class Registry:
         if self._replica is not None:
             await self._replica.bring_up()
 
+    async def lead(self, coordinator: str, above: int = 0) -> int:
+        """Begin a term, with a number above this one and all before. Return its number."""
+        assert self._replica is not None, "this registry is for reading"
+        return await self._replica.lead(coordinator, above)
+
+    @property
+    def superseded(self) -> asyncio.Event:
+        """Set when another coordinator leads. Nothing is written here any more."""
+        assert self._replica is not None, "this registry is for reading"
+        return self._replica.superseded
+
     async def call(self, method: str, *arguments: Any) -> Any:
         """Return the answer of Redis to a command that changes nothing in the registry.
 
@@ -139,15 +150,7 @@ class Registry:
         return await self._patiently(lambda: getattr(self._redis, method)(*arguments))
 
     async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        pause_s = 0.05
-        while True:
-            try:
-                return await call()
-            except REDIS_AWAY as error:
-                log.warning("the registry does not answer (%s), next attempt in %.2f s", error, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, 1.0)
-            await self.bring_up()
+        return await patiently(call, REDIS_AWAY, self.bring_up)
 
     async def write(self, *commands: RedisCommand, check: Callable[[], None] = lambda: None) -> list[Any]:
         """Write commands of Redis together, and return its answers. Waits while Redis or the hub is away.

@@ -22,8 +22,8 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError, WatchError
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.message import new_identifier
-from towpath.coordinator.registry.contents import APPLIED, contents, registry_keys, replacing
+from towpath.contracts.message import Identifier, Model, new_identifier
+from towpath.coordinator.registry.contents import APPLIED, LEADER, contents, registry_keys, replacing
 from towpath.coordinator.registry.log import (
     ENTRY_BYTES,
     Entry,
@@ -83,8 +83,21 @@ class _Place:
         return cls(life, int(serial)) if serial else None
 
 
+class Leadership(Model):
+    """A coordinator's term, as it stands in the log: who wrote the highest one leads."""
+
+    term: int = 0
+    coordinator: str = ""
+    id: Identifier = "none"
+    """One of several that began the same term at once."""
+
+
 class Replica:
-    """Writes to the log and to Redis, and keeps Redis where the log is."""
+    """Writes to the log and to Redis, and keeps Redis where the log is.
+
+    What a coordinator finds in the log before it writes tells it whether another one leads by now. Then it
+    writes no more.
+    """
 
     def __init__(self, redis: Redis, registry_log: RegistryLog) -> None:
         self._redis = redis
@@ -95,11 +108,26 @@ class Replica:
         self._place: _Place | None = None
         """The end of the log, as far as this coordinator knows. Redis has everything up to it."""
         self._snapshot_at = 0
+        self._leads: Leadership | None = None
+        """The term that this coordinator has begun; None: it writes without leading, as tests do."""
+        self._leader = Leadership()
+        """The term under way, as far as this coordinator knows."""
+        self.superseded = asyncio.Event()
+        """Set when another coordinator leads. From then on nothing is written here, and no write returns."""
 
     async def bring_up(self) -> None:
         """Apply to Redis what it misses of the log. Waits while one of both is away."""
         async with self._writing:
             await self._patiently(self._catch_up)
+
+    async def lead(self, coordinator: str, above: int = 0) -> int:
+        """Begin a term with a number `above` this one. Return its number."""
+        await self.bring_up()
+        term = max(self._leader.term, above) + 1
+        self._leads = Leadership(term=term, coordinator=coordinator, id=new_identifier())
+        await self.write(("SET", LEADER, self._leads.model_dump_json()))
+        self._leader = self._leads
+        return term
 
     async def contents(self) -> list[RedisCommand]:
         """Return commands that write the whole registry, as it is between two writes."""
@@ -131,14 +159,7 @@ class Replica:
         return write.answers.result()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        pause_s = 0.05
-        while True:
-            try:
-                return await work()
-            except AWAY as error:
-                log.warning("the registry waits: %s: %s", type(error).__name__, error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        return await patiently(work, AWAY)
 
     async def _commit(self) -> None:
         """Store some of the writes that wait, apply them, and answer them."""
@@ -217,6 +238,7 @@ class Replica:
         if standing.last == 0 or (place and place.life == standing.life and place.serial > standing.last):
             # The log is new, or has lost its end. This Redis is what there is.
             self._place = _Place(standing.life, standing.last)
+            await self._see_leader()
             await self._save_snapshot()
             return {}
         if place is None or place.life != standing.life or place.serial < standing.first - 1:
@@ -230,7 +252,18 @@ class Replica:
                 place = _Place(place.life, entry.serial)
                 answers[entry.id] = await _together(redis, entry.commands, place)
         self._place = place
+        await self._see_leader()
         return answers
+
+    async def _see_leader(self) -> None:
+        """Read who leads. Wait without end if another coordinator does."""
+        text = await self._redis.get(LEADER)
+        self._leader = Leadership.from_json(text) if text else Leadership()
+        if self._leads is None or self._leader == self._leads or self._leader.term < self._leads.term:
+            return
+        log.warning("%s leads in term %d", self._leader.coordinator, self._leader.term)
+        self.superseded.set()
+        await asyncio.Event().wait()
 
     async def _restore(self, standing: Standing) -> _Place:
         """Replace what is in Redis by the log's newest snapshot."""
@@ -247,13 +280,33 @@ class Replica:
         """Store all that Redis has in the log, in the place of the entries so far."""
         assert self._place is not None
         try:
-            end = await self._log.save(await contents(self._redis), self._place.serial)
+            leader = await self._redis.get(LEADER)
+            whole = [*await contents(self._redis), *([("SET", LEADER, leader)] if leader else [])]
+            end = await self._log.save(whole, self._place.serial)
         except Moved:
             self._place = None  # Another coordinator writes.
             return
         self._place = _Place(self._place.life, end)
         self._snapshot_at = end
         await self._redis.set(APPLIED, str(self._place))
+
+
+async def patiently(
+    work: Callable[[], Awaitable[T]],
+    away: tuple[type[Exception], ...],
+    before_next: Callable[[], Awaitable[None]] | None = None,
+) -> T:
+    """Repeat work until it raises none of these errors. `before_next` runs before each repetition."""
+    pause_s = 0.05
+    while True:
+        try:
+            return await work()
+        except away as error:
+            log.warning("the registry waits %.2f s: %s: %s", pause_s, type(error).__name__, error)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        if before_next is not None:
+            await before_next()
 
 
 async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
