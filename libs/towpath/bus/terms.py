@@ -71,4 +71,5 @@ def later_term(error: TowpathError) -> int | None:
     detail = error.detail
     if detail.code is not ErrorCode.FENCED or detail.field != FIELD:
         return None
-    return int(detail.allowed) if _NUMBER.fullmatch(str(detail.allowed)) else None
+    text = str(detail.allowed)
+    return int(text) if _NUMBER.fullmatch(text) else None

@@ -17,7 +17,7 @@ from datetime import datetime
 from towpath.bus import Bus
 from towpath.contracts.coordinators import CoordinatorLeads, Coordinators, ShowCoordinators
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Message, now
+from towpath.contracts.message import Event, now
 from towpath.coordinator.registry.jobs import Registry
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Leadership:
     """This coordinator's term, and the spares that ask about it."""
 
     def __init__(
-        self, name: str, registry: Registry, bus: Bus, publish: Callable[[Message], Awaitable[None]]
+        self, name: str, registry: Registry, bus: Bus, publish: Callable[[Event], Awaitable[None]]
     ) -> None:
         self._name = name
         self._registry = registry
