@@ -24,6 +24,9 @@ needs_chromium = pytest.mark.skipif(
 
 LARGE_MESH = Path(__file__).with_name("large_mesh.js")
 
+SEEN_MS = 120_000
+"""Time limit for changes that take a second or two on an idle machine. It judges no speed."""
+
 NOWHERE = "http://page.invalid"
 """Address of the page's files, for a browser that asks for nothing else."""
 

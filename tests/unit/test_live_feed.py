@@ -35,10 +35,11 @@ from towpath.contracts.commands import (
     SiteList,
 )
 from towpath.contracts.fault_commands import ListRules, RuleList
-from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedOutput
+from towpath.contracts.job import EXAMPLE_SPEC, JobSpec, JobState, ResolvedOutput, Standby
 from towpath.contracts.live import LiveChange
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.site import SiteStatus
+from towpath.contracts.standby import ListStandbys, StandbyList, StandbyView
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import spec_of_sites
@@ -121,6 +122,25 @@ async def test_client_when_a_job_has_moved_then_is_told_the_job_and_nothing_else
     assert change.jobs["hourly-jfk"] is not None
     assert change.jobs["hourly-jfk"].site == "cloud"
     assert not change.sites
+
+
+async def test_client_when_a_job_has_a_standby_then_is_told_how_far_it_is_behind(trial: Trial) -> None:
+    view = StandbyView(job="hourly-jfk", site="jfk", standby="cloud", every_s=10, behind_s=4.2)
+    spec = SPEC.model_copy(update={"standby": Standby(site="cloud")})
+    trial.coordinator.answers[ListJobs] = lambda _: JobList(
+        jobs=[job("jfk").model_copy(update={"spec": spec})]
+    )
+    trial.coordinator.answers[ListStandbys] = lambda _: StandbyList(standbys=[view])
+    async with follow(trial) as response:
+        _, first = await told(response, "snapshot")
+    assert first.standbys == {"hourly-jfk": view}
+
+
+async def test_client_when_no_job_has_a_standby_then_no_one_is_asked_about_them(trial: Trial) -> None:
+    async with follow(trial) as response:
+        _, first = await told(response, "snapshot")
+    assert first.standbys == {}
+    assert not any(isinstance(command, ListStandbys) for command in trial.coordinator.asked)
 
 
 async def test_client_when_the_collector_answers_then_is_told_the_newest_values(trial: Trial) -> None:

@@ -13,6 +13,7 @@ from towpath.contracts.fault_commands import RuleView
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import ProcessStatus, SiteState
+from towpath.contracts.standby import StandbyView
 
 MAX_RESULTS = 200
 
@@ -59,6 +60,8 @@ class LiveChange(Model):
     jobs: dict[JobName, LiveJob | None] = {}
     statuses: dict[JobName, JobStatus | None] = {}
     """Job → how it goes, as its site last reported."""
+    standbys: dict[JobName, StandbyView | None] = {}
+    """Job → how far its standby is behind. Jobs without one are left out."""
     operations: dict[Identifier, OperationView | None] = {}
     """The latest operations, without their journals."""
     rules: dict[str, RuleView | None] = {}

@@ -37,7 +37,7 @@ class HubSettings:
         return mesh.login(cls.service)
 
     @classmethod
-    def from_home(cls, root: Path) -> Self:
+    def from_home(cls, root: Path, number: int = 1) -> Self:
         """Return the settings of the mesh that was set up in the directory `root`. Raises `TowpathError`."""
         home = Home(root)
         mesh = MeshState.load(home)
@@ -48,6 +48,7 @@ class HubSettings:
             hub_user=user.user,
             hub_password=user.password,
             hub_tls=mesh.hub_tls(),
+            number=number,
             **cls.own_fields(home, mesh),
         )
 

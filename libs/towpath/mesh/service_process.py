@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,27 +22,25 @@ from towpath.telemetry.logs import start_logging
 from towpath.telemetry.tracing import start_tracing
 
 Settings = TypeVar("Settings")
-AtHub = TypeVar("AtHub", bound=HubSettings)
 
 
 def run_service(
     module: str,
     description: str | None,
-    settings_of: Callable[[Path], AtHub],
-    run: Callable[[AtHub, asyncio.Event], Awaitable[None]],
+    settings_of: Callable[..., Settings],
+    run: Callable[[Settings, asyncio.Event], Awaitable[None]],
 ) -> int:
     """Run `python -m <module> --home <directory>` until SIGTERM or SIGINT; return its exit status.
 
     2 when the settings of the mesh in that directory cannot be read, or do not ask for this service.
+    `settings_of` takes that directory, and the `number` of a further process of the service.
     """
     parser = _options(module, description)
     parser.add_argument("--number", type=int, default=1, help="which of several processes this is")
     given = parser.parse_args()
     start_logging(HUB_SCOPE)
-    return _run(
-        lambda: replace(settings_of(given.home), number=given.number),
-        lambda settings: _until_signalled(settings, run),
-    )
+    which = {"number": given.number} if given.number > 1 else {}
+    return _run(lambda: settings_of(given.home, **which), lambda settings: _until_signalled(settings, run))
 
 
 def run_site_service(
@@ -114,7 +111,9 @@ async def _connected(settings: HubSettings, stop: asyncio.Event) -> Bus | None:
         await end([stopping] if connecting.done() else [stopping, connecting])
 
 
-async def _until_signalled(settings: AtHub, run: Callable[[AtHub, asyncio.Event], Awaitable[None]]) -> None:
+async def _until_signalled(
+    settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

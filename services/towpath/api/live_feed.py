@@ -19,6 +19,7 @@ from towpath.api.live_state import (
     operations_told,
     rules_told,
     sites_told,
+    standbys_told,
     statuses_told,
     values_told,
 )
@@ -29,6 +30,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.fault_commands import ListRules
 from towpath.contracts.message import now
 from towpath.contracts.metrics import QueryMetrics
+from towpath.contracts.standby import ListStandbys
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -157,11 +159,15 @@ class LiveFeed:
         sites, jobs, operations = await asyncio.gather(
             self._ask(ListSites()), self._ask(ListJobs()), self._ask(ListOperations(limit=OPERATIONS))
         )
+        # No one is asked about what no job has.
+        has_standbys = any(job.spec.standby for job in jobs.jobs)
+        standbys = (await self._ask(ListStandbys())).standbys if has_standbys else []
         # One message has both, so that a job is never at a site that is not known yet.
         self._tell(
             self._state.replace("sites", sites_told(sites.sites))
             | self._state.replace("jobs", jobs_told(jobs.jobs))
             | self._state.replace("statuses", statuses_told(jobs.jobs))
+            | self._state.replace("standbys", standbys_told(standbys))
             | self._state.replace("operations", operations_told(operations.operations))
         )
 

@@ -12,6 +12,7 @@ from towpath.contracts.live import LiveAutopilot, LiveChange, LiveSite
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus
+from towpath.contracts.standby import StandbyView
 
 SECTIONS = tuple(name for name in LiveChange.model_fields if name != "at")
 
@@ -57,6 +58,11 @@ def jobs_told(jobs: Iterable[JobView]) -> Entries:
 def statuses_told(jobs: Iterable[JobView]) -> Entries:
     """Return jobs' status by name."""
     return {job.spec.name: job.status.model_dump(mode="json") for job in jobs if job.status is not None}
+
+
+def standbys_told(standbys: Iterable[StandbyView]) -> Entries:
+    """Return standbys by the names of their jobs."""
+    return {view.job: view.model_dump(mode="json") for view in standbys}
 
 
 def operations_told(operations: Iterable[OperationView]) -> Entries:

@@ -94,7 +94,7 @@ def test_scenario_when_it_plants_a_bug_in_a_mesh_that_runs_then_the_checker_find
     flowing = [*STEADY, {"probe": "output_gap", "job": "counted", "at_most_s": 60}]
     planted |= {"steady_state": flowing, "expect": {"lost": {"at_least": 1}}}
     patient = {"begin_within_s": "240s", "after_s": "240s"}
-    planted["phases"] = {"before_s": "1s", "during_s": "8s", "steady_s": "1s", **patient}
+    planted["phases"] = {"before_s": "1s", "during_s": "20s", "steady_s": "1s", **patient}
     planted["timeline"][0]["load"][0]["every"] = 2
     scenario = tmp_path / "planted.yaml"
     scenario.write_text(json.dumps(planted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from running.browser import needs_chromium, running_browser
+from running.browser import SEEN_MS, needs_chromium, running_browser
 from running.command_line import MESH_TIMEOUT_S
 from running.promises import promise
 from running.whole_mesh import WholeMesh
@@ -27,9 +28,6 @@ NAMES = {
     "departures/": "page/",
 }
 """Jobs and topics of the page's own."""
-
-SEEN_MS = 30_000
-"""Time limit for changes that reach the page within a second or two on an idle machine."""
 
 MOVED_MS = 120_000
 expect.set_options(timeout=SEEN_MS)
@@ -157,6 +155,27 @@ def test_job_when_shown_then_its_charts_code_and_results_are_there(page: Page) -
     expect(page.get_by_role("region", name="Results").locator("tbody tr").first).to_contain_text(
         "mean_delay", timeout=SEEN_MS
     )
+
+
+def test_job_when_it_has_a_standby_then_is_shown_with_how_far_that_is_behind(
+    page: Page, towpath: WholeMesh, tmp_path: Path
+) -> None:
+    known = towpath.job("clean-page")
+    assert known is not None
+    described = tmp_path / "clean.yaml"
+
+    described.write_text(json.dumps(known["spec"] | {"standby": {"site": "cloud", "every_s": 2}}))
+    towpath.succeed("update", str(described))
+    expect(page.get_by_role("row", name="clean-page")).to_contain_text(
+        re.compile(r"standby cloud, .* s and .* events behind"), timeout=MOVED_MS
+    )
+    page.get_by_role("row", name="clean-page").get_by_role("link").click()
+    expect(page.locator("dl.facts")).to_contain_text("events behind")
+
+    described.write_text(json.dumps(known["spec"]))
+    towpath.succeed("update", str(described))
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Mesh").click()
+    expect(page.get_by_role("row", name="clean-page")).not_to_contain_text("standby")
 
 
 def show_plan(page: Page, where: str) -> None:

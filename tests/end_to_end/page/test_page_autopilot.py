@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from running.browser import needs_chromium, page_without_mesh, running_browser
+from running.browser import SEEN_MS, needs_chromium, page_without_mesh, running_browser
 from running.command_line import MESH_TIMEOUT_S, START_S
 from running.waiting import until
 from running.whole_mesh import WholeMesh
@@ -36,7 +36,6 @@ from towpath.contracts.message import Event, now
 
 pytestmark = [needs_chromium, pytest.mark.timeout(MESH_TIMEOUT_S)]
 
-SEEN_MS = 30_000
 MOVED_MS = 120_000
 
 JOB = "clean-piloted"

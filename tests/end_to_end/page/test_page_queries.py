@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from running.browser import needs_chromium, page_without_mesh, running_browser
+from running.browser import SEEN_MS, needs_chromium, page_without_mesh, running_browser
 from running.command_line import MESH_TIMEOUT_S
 from running.whole_mesh import WholeMesh
 
 pytestmark = [needs_chromium, pytest.mark.timeout(MESH_TIMEOUT_S)]
 
-SEEN_MS = 30_000
 STARTED_MS = 120_000
 STREAM = """\
 d = STREAM FROM topic(topic="site/drawn", time="departed_at", delay="1 HOURS", fields="carrier:string");

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from running.browser import needs_chromium, running_browser
+from running.browser import SEEN_MS, needs_chromium, running_browser
 from running.command_line import MESH_TIMEOUT_S
 from running.places import EXAMPLES
 from running.whole_mesh import WholeMesh
 
 pytestmark = [needs_chromium, pytest.mark.timeout(MESH_TIMEOUT_S)]
-
-SEEN_MS = 30_000
-"""Samples are taken every two seconds, and shown at once."""
 
 UPLINK = "{name: shown, site: jfk, topic: site/shown, to: cloud}"
 

@@ -7,7 +7,7 @@ import { TimeChart, marksOf } from "./charts.js";
 import { make, mark, say } from "./elements.js";
 import { columnsOf, continued, history } from "./history.js";
 import { keptEvents } from "./live.js";
-import { bytes, clock, dated, duration, number, rate, tone } from "./wording.js";
+import { bytes, clock, dated, duration, number, rate, standbyText, tone } from "./wording.js";
 
 const SPANS = [[300, "5 minutes"], [1800, "30 minutes"], [10_800, "3 hours"], [86_400, "a day"]];
 const RESULTS = 20;
@@ -97,6 +97,7 @@ export class JobView {
 
   #facts(job, status) {
     const size = this.model.ofJob(this.name, "job.checkpoint.size");
+    const standby = this.model.standbys.get(this.name);
     const facts = [
       ["Pipeline", job.pipeline ?? "none"], ["Epoch", job.epoch], ["Reads", job.inputs.map((input) => input.name).join(", ")],
       ["Writes", `${job.output.topic} at ${job.output.site}`], ["Micro-batch", status?.batch ?? "–"],
@@ -105,6 +106,7 @@ export class JobView {
       ...(size === null ? [] : [["Checkpoint's size", bytes(size)]]),
       ["Events, results, rejected", status ? `${number(status.events)}, ${number(status.results)}, ${number(status.rejected)}` : "–"],
       ["Restarts", status?.restarts ?? "–"],
+      ...(standby ? [["Standby", standbyText(standby)]] : []),
       ...(status?.retried_at ? [["Next attempt", clock(status.retried_at)]] : []),
       ...(status?.error ? [["Error", status.error]] : []),
     ];

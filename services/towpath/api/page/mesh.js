@@ -10,7 +10,7 @@ import { MeshPicture } from "./picture.js";
 import { PlacesPart } from "./places.js";
 import { PlansPart } from "./plans.js";
 import { signOf, wishesOf } from "./wishes.js";
-import { bytes, duration, number, rate, seconds, sentence, tone } from "./wording.js";
+import { bytes, duration, number, rate, seconds, sentence, standbyText, tone } from "./wording.js";
 
 /** Time for which an ended migration is still shown. */
 const LINGER_S = 45;
@@ -63,8 +63,10 @@ export class MeshView {
   #rows() {
     return this.model.order.map((name) => {
       const job = this.model.jobs.get(name);
+      const standby = this.model.standbys.get(name);
       const latency = this.model.ofJob(name, "job.latency.end_to_end.p95");
-      return [name, [() => make("a", { href: `#job/${name}` }, name), job.site, job.state ?? "unknown",
+      return [name, [() => make("a", { href: `#job/${name}` }, name), job.site,
+        `${job.state ?? "unknown"}${standby ? `, standby ${standbyText(standby)}` : ""}`,
         rate(this.model.eventRate(name)), rate(this.model.ofJob(name, "job.result_rate")),
         number(this.model.ofJob(name, "job.backlog")), duration(latency),
         () => make("button", { type: "button", class: "slim", "aria-label": `Migrate ${name}`,

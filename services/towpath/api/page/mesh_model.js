@@ -6,7 +6,7 @@ import { look } from "./api.js";
 import { flowsOf, inFlowOrder } from "./flows.js";
 import { seconds } from "./wording.js";
 
-const SECTIONS = ["sites", "jobs", "statuses", "operations", "rules", "values", "unanswered",
+const SECTIONS = ["sites", "jobs", "statuses", "standbys", "operations", "rules", "values", "unanswered",
   "autopilot", "windows", "decisions"];
 const KEPT_EVENTS = 500;
 /** Samples of a job that the page keeps by itself: some minutes, in case the collector has no history. */

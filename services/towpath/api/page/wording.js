@@ -60,6 +60,13 @@ export const movesText = ({ moves, is_twin }) => moves.map(({ job, origin, targe
 /** Tell why the autopilot decided for something, and what keeps it from doing it. */
 export const becauseText = ({ reason, rule, error }) => `${reason}${rule ? ` (held: ${rule})` : ""}${error ? ` (${error})` : ""}`;
 
+/** Tell how far a job's standby is behind, and what a failover would lose. */
+export function standbyText({ standby, behind_s, behind_events, lost_events, note }) {
+  const behind = behind_s === null ? "no copy yet"
+    : `${duration(behind_s)} and ${number(behind_events)} events behind${lost_events ? `, ${number(lost_events)} of them not mirrored` : ""}`;
+  return `${standby}, ${behind}${note ? ` (${note})` : ""}`;
+}
+
 /** Describe an event of the mesh in one line. */
 export function sentence(subject, body) {
   const [kind, id, what] = subject.split(".").slice(3);
@@ -83,6 +90,7 @@ export function sentence(subject, body) {
   if (kind === "decision") return `autopilot: ${movesText(body.now)}: ${body.now.state}: ${becauseText(body.now)}`;
   if (kind === "window") return `site ${body.now.site} ${body.withdrawn ? "as usual, not" : "will be"} ${windowText(body.now)}`;
   if (kind === "security" && body.address) return `refused: ${body.times} wrong token${body.times > 1 ? "s" : ""}, the last from ${body.address}`;
+  if (kind === "coordinator") return `${body.coordinator} leads in term ${body.term}`;
   if (kind === "command") return `refused: ${body.request}: ${body.error?.message ?? ""}`;
   return `${kind} ${id} ${what}`;
 }
