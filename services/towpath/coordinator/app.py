@@ -70,11 +70,20 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
         await _patiently("log of the registry", lambda: registry_log.ensure(replicas))
         registry = Registry.connect(settings, registry_log)
         leadership = Leadership(name, registry, bus, Announcements(bus).publish)
+        ended = partial(_one_is_set, stop, registry.superseded)
         try:
-            await _unless(registry.superseded.wait(), leadership.begin())
-            await _unless(registry.superseded.wait(), _coordinate(settings, registry, leadership, bus, stop))
+            await _unless(ended(), leadership.begin())
+            await _coordinate(settings, registry, leadership, bus, ended)
         finally:
             await registry.close()
+
+
+async def _one_is_set(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end(waiting)
 
 
 async def _unless(ended: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, None]) -> None:
@@ -109,15 +118,16 @@ class _Parts:
         self.reconciliation = Reconciliation(settings, self.situation, self.operations, publish)
         self.state_store = StateStore(registry, publish)
 
-    async def continue_unfinished(self, bus: Bus) -> None:
-        """Hear of the sites, and go on with what the coordinator before has left under way."""
+    async def begin(self, settings: CoordinatorSettings, bus: Bus) -> None:
+        """Hear of the sites, go on with what the coordinator before has left under way, and take commands."""
         await bus.subscribe(SiteStatus, self.sites.on_heartbeat)
         await self.operations.continue_unfinished()
         await self.applies.continue_unfinished()
         await self.plans.continue_unfinished()
+        await self._serve(settings, bus)
+        log.info("coordinating %s", ", ".join(self.sites.names))
 
-    async def serve(self, settings: CoordinatorSettings, bus: Bus) -> None:
-        """Take commands."""
+    async def _serve(self, settings: CoordinatorSettings, bus: Bus) -> None:
         await JobCommands(self.situation, self.operations, self.standbys).serve(bus)
         if not settings.faults:
             await without_faults.serve(bus)
@@ -154,18 +164,21 @@ class _Parts:
 
 
 async def _coordinate(
-    settings: CoordinatorSettings, registry: Registry, leadership: Leadership, bus: Bus, stop: asyncio.Event
+    settings: CoordinatorSettings,
+    registry: Registry,
+    leadership: Leadership,
+    bus: Bus,
+    ended: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     parts = _Parts(settings, registry, bus)
     await leadership.serve()
     await _patiently("object store", lambda: parts.hub_artefacts.ensure(replicas_at(bus.connection)))
     try:
+        await _unless(ended(), parts.begin(settings, bus))
         async with asyncio.TaskGroup() as watches:
-            await parts.continue_unfinished(bus)
-            await parts.serve(settings, bus)
-            log.info("coordinating %s", ", ".join(parts.sites.names))
             watching = [watches.create_task(work) for work in parts.watched(settings)]
-            await stop.wait()
+            await ended()
+            # Not left to the group, which cancels once: see `end`.
             await end(watching)
     finally:
         await parts.stop()
