@@ -20,19 +20,23 @@ from towpath.lab.drill.cell_scenario import (
     process_of,
     scenario_of,
     source_of,
+    target_of,
     workload_of,
 )
-from towpath.lab.drill.matrix import STRATEGIES, ActorName, Cell, FaultName, matrix, select
+from towpath.lab.drill.matrix import CHANGES, OPERATIONS, ActorName, Cell, FaultName, matrix, select
 from towpath.lab.drill.table import cell_line, matrix_table
 from towpath.lab.harness.report import MoveReport
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.campaign_report import CampaignReport
 from towpath.lab.scenarios.checking import check_scenario
 from towpath.lab.scenarios.reading import parse, plain
 from towpath.lab.scenarios.report import RunReport
 
+MOVES = [name for name in OPERATIONS if name not in CHANGES]
 
-def cell(fault: str, actor: str, strategy: str = "general", step: str = "resume") -> Cell:
-    (found,) = select([strategy], [step], [fault], [actor])
+
+def cell(fault: str, actor: str, operation: str = "general", step: str = "resume") -> Cell:
+    (found,) = select([operation], [step], [fault], [actor])
     return found
 
 
@@ -54,28 +58,28 @@ def test_scenario_when_written_to_a_file_then_can_be_read_again() -> None:
 
 
 def test_scenario_when_played_then_moves_the_job_of_its_load_between_two_sites() -> None:
-    for each in matrix():
+    for each in select(MOVES):
         scenario = scenario_of(each)
         (job,), (move,) = scenario.jobs, [step.migrate for step in scenario.timeline if step.migrate]
         assert isinstance(job, StandardJob)
         assert {job.site, move.to} == {INPUT_SITE, OTHER_SITE}
-        assert (job.name, move.strategy) == (move.job, each.strategy)
+        assert (job.name, move.strategy) == (move.job, each.operation)
         assert (job.input_site, job.topic) == (scenario.load[0].site, scenario.load[0].topic)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("operation", [*MOVES, "update", "remove"])
 def test_results_when_cells_are_played_then_are_kept_at_the_input_s_site_in_about_half_of_them(
-    strategy: str,
+    operation: str,
 ) -> None:
-    sites = Counter(output_site_of(each) for each in matrix() if each.strategy == strategy)
-    assert 0.35 < sites[INPUT_SITE] / sites.total() < 0.5
+    sites = Counter(output_site_of(each) for each in matrix() if each.operation == operation)
+    assert 0.25 < sites[INPUT_SITE] / sites.total() < 0.5
     assert set(sites) == {INPUT_SITE, OUTPUT_SITE}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_jobs_when_cells_are_played_then_about_half_of_them_begin_at_the_input_s_site(strategy: str) -> None:
-    sites = Counter(source_of(each) for each in matrix() if each.strategy == strategy)
-    assert 0.4 < sites[INPUT_SITE] / sites.total() < 0.6
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_jobs_when_cells_are_played_then_about_half_of_them_begin_at_the_input_s_site(operation: str) -> None:
+    sites = Counter(source_of(each) for each in matrix() if each.operation == operation)
+    assert 0.35 < sites[INPUT_SITE] / sites.total() < 0.65
     assert set(sites) == {INPUT_SITE, OTHER_SITE}
 
 
@@ -85,9 +89,9 @@ def test_results_when_the_fault_hits_the_site_that_keeps_them_then_that_is_a_thi
 
 
 def test_cell_of_parallel_when_played_then_moves_processing_time_windows() -> None:
-    kinds = {each.strategy: workload_of(each) for each in matrix()}
+    kinds = {each.operation: workload_of(each) for each in matrix()}
     assert kinds[StrategyName.PARALLEL] == "processing"
-    assert all(workload_of(each) != "processing" for each in matrix() if each.strategy != "parallel")
+    assert all(workload_of(each) != "processing" for each in matrix() if each.operation != "parallel")
 
 
 def test_strike_when_its_actor_has_a_role_then_hits_the_process_that_plays_it() -> None:
@@ -178,3 +182,48 @@ def test_line_when_cell_is_not_clean_then_says_why() -> None:
     line = cell_line(report("2 results lost"))
     assert "general/resume/kill/redis: completed in 2.5 s" in line
     assert "2 results lost" in line
+
+
+def operated(of: Cell) -> Step:
+    return scenario_of(of).timeline[-1]
+
+
+def test_job_when_it_is_updated_then_keeps_its_inputs_and_its_computation() -> None:
+    for operation, changed in (("adjust", "max_events_per_batch"), ("update", "trigger_s")):
+        of = cell("kill", "redis", operation, "check-spec")
+        job, update = scenario_of(of).jobs[0], operated(of).update
+        before = spec_of(job)
+        assert update is not None
+        assert not update.wait
+        differing = {n for n in type(before).model_fields if getattr(before, n) != getattr(update.spec, n)}
+        assert differing == {changed}
+
+
+def test_results_when_they_are_redirected_then_go_from_a_third_site_to_the_target() -> None:
+    for each in select(["redirect"]):
+        update = operated(each).update
+        assert update is not None
+        assert output_site_of(each) == OUTPUT_SITE
+        assert update.spec.output_site == target_of(each)
+
+
+def test_job_when_it_is_removed_then_has_a_name_of_its_own_because_its_output_stays() -> None:
+    names = {scenario_of(each).jobs[0].name for each in select(["remove"])}
+    assert len(names) == len(select(["remove"]))
+
+
+def test_job_when_it_is_removed_then_neither_lag_nor_new_results_are_demanded() -> None:
+    scenario = scenario_of(cell("kill", "redis", "remove", "stop-job"))
+    assert {probe.probe for probe in scenario.steady_state} == {"site_up"}
+    assert scenario.expect.results_again_within_s is None
+
+
+def test_failover_when_played_then_its_source_is_cut_off_before_and_the_results_are_at_a_third_site() -> None:
+    for each in select(["fail-over"]):
+        scenario = scenario_of(each)
+        job, (_, lost, asked) = scenario.jobs[0], scenario.timeline
+        assert isinstance(job, StandardJob)
+        assert lost.strike is not None
+        assert asked.fail_over is not None
+        assert (lost.strike.target, lost.strike.name) == (TargetKind.LINK, job.site)
+        assert (job.site, job.standby, job.output_site) == (source_of(each), target_of(each), OUTPUT_SITE)

@@ -1,4 +1,4 @@
-"""Migrations of a timeline that are requested again until one completes."""
+"""Operations of a timeline: requested again until one is accepted or completes, and reported in the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.contracts.commands import MigrateJob, OperationState, OperationView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import STEP_ACTIONS, Step
 from towpath.lab.scenarios import commands
-from towpath.lab.scenarios.commands import ACTIONS, Commands
+from towpath.lab.scenarios.commands import ACTIONS, BegunOperation, Commands
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -30,7 +30,7 @@ class ScriptedCoordinator:
             raise TowpathError(entry, "not now")
         operation = f"m{len(self.states) + 1}"
         self.states[operation] = entry
-        return SimpleNamespace(operation=operation)
+        return SimpleNamespace(operation=operation, kind="fail-over")
 
     async def request(self, command: ShowOperation, **_: Any) -> OperationView:
         return OperationView.model_validate(
@@ -63,7 +63,7 @@ async def test_migration_when_refused_and_rolled_back_then_is_requested_until_on
 
     await found.carry_out(move(retry_within_s=60))
 
-    assert [operation for operation, _ in found.moves] == ["m2"]
+    assert [begun.operation for begun in found.begun] == ["m2"]
 
 
 @pytest.mark.parametrize("end", [ErrorCode.ALREADY_THERE, OperationState.NEEDS_OPERATOR])
@@ -83,7 +83,19 @@ async def test_migration_when_it_is_not_retried_then_its_end_is_not_awaited(
 
     await found.carry_out(move())
 
-    assert [operation for operation, _ in found.moves] == ["m1"]
+    assert [begun.operation for begun in found.begun] == ["m1"]
+
+
+async def test_failover_when_its_site_still_answers_then_is_asked_for_until_it_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "LOOK_EVERY_S", 0.0)
+    coordinator = ScriptedCoordinator(ErrorCode.NOT_ALLOWED, ErrorCode.NOT_ALLOWED, OperationState.RUNNING)
+    found = commands_to(coordinator, monkeypatch)
+
+    await found.carry_out(Step.model_validate({"at": 0, "fail_over": {"job": "j"}}))
+
+    assert found.begun == [BegunOperation("m1", "j", "fail-over")]
 
 
 def test_step_when_of_any_kind_then_can_be_executed_and_described() -> None:

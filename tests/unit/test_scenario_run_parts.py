@@ -10,7 +10,7 @@ from test_scenario_reading import document, rule
 
 from running.waiting import eventually
 from towpath.checker.verdict import FAULTS, Verdict
-from towpath.contracts.commands import JobView, OperationState, StrategyName
+from towpath.contracts.commands import JobView, OperationState, OperationView, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fault_commands import ListRules, LoadRules, RenewRules, RuleList, UnloadRules
 from towpath.contracts.faults import Rule, RuleCount
@@ -400,3 +400,11 @@ def test_job_when_its_migration_has_ended_then_must_be_where_that_has_left_it(
     move = MoveReport(job="j", strategy=StrategyName.GENERAL, state=state, source="jfk", target="cloud")
     back = move.model_copy(update={"state": OperationState.COMPLETED, "target": "elsewhere"})
     assert (misplaced(view, [back, move]) is None) is fine
+
+
+def test_removal_when_reported_then_tells_how_far_the_job_came() -> None:
+    at = "2026-01-01T00:00:00Z"
+    stopped = {"step": "stop-job", "phase": "confirmed", "at": at, "detail": {"serials": {"jfk/x": 7}}}
+    shown = {"operation": "r1", "kind": "remove", "job": "j", "state": "completed", "begun_at": at}
+    move = MoveReport.of(OperationView.model_validate({**shown, "journal": [stopped]}))
+    assert (move.kind, move.is_removal, move.stopped_after) == ("remove", True, {"jfk/x": 7})

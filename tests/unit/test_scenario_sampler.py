@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from towpath.contracts.metrics import Metric
-from towpath.contracts.scenario import MetricProbe, ThroughputProbe
+from towpath.contracts.scenario import MetricProbe, StandbyProbe, ThroughputProbe
+from towpath.contracts.standby import StandbyList, StandbyView
 from towpath.lab.scenarios import sampler as sampling
 from towpath.lab.scenarios.probes import measure
 from towpath.lab.scenarios.sampler import Sampler, SerialsAt
@@ -70,3 +71,20 @@ async def test_metric_when_no_one_sent_it_for_too_long_then_is_outside_its_toler
     monkeypatch.setattr(sampling, "time", SimpleNamespace(time=lambda: NOW + 16))
     [found] = await measure([probe], seen)
     assert (found.value, found.inside) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("site", "behind_s", "inside"),
+    [("jfk", 2.0, True), ("jfk", 9.0, False), ("jfk", None, False), ("cloud", None, True)],
+)
+async def test_copy_when_it_is_old_or_missing_then_is_outside_its_tolerance_unless_the_job_is_there(
+    seen: Sampler, site: str, behind_s: float | None, inside: bool
+) -> None:
+    view = StandbyView(job="hourly", site=site, standby="cloud", every_s=1, behind_s=behind_s)
+
+    async def request(*_: Any, **__: Any) -> StandbyList:
+        return StandbyList(standbys=[view])
+
+    seen.bus = SimpleNamespace(request=request)  # type: ignore[assignment]
+    [found] = await measure([StandbyProbe(job="hourly", at_most_s=5)], seen)
+    assert found.inside is inside

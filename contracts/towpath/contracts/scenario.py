@@ -112,8 +112,23 @@ class RestProbe(Model):
     """Or several, of which any will do."""
 
 
+class StandbyProbe(Model):
+    """Age of the copy of a job's state at its standby. 0 while the job runs there itself."""
+
+    probe: Literal["standby"] = "standby"
+    job: JobName
+    at_most_s: Seconds
+
+
 Probe = Annotated[
-    ThroughputProbe | OutputGapProbe | LatencyProbe | LagProbe | SiteProbe | MetricProbe | RestProbe,
+    ThroughputProbe
+    | OutputGapProbe
+    | LatencyProbe
+    | LagProbe
+    | SiteProbe
+    | MetricProbe
+    | RestProbe
+    | StandbyProbe,
     Field(discriminator="probe"),
 ]
 
@@ -153,6 +168,9 @@ class Update(Model):
 
     spec: JobSpec
     drop_state: bool = False
+    wait: bool = True
+    """The step is done when the job has changed. False: ask once, and expect of its end what is expected of
+    migrations."""
 
 
 class Scaling(Model):
@@ -177,6 +195,16 @@ class Removal(Model):
 
     job: JobName
     drain: bool = False
+    wait: bool = True
+    """As in `Update`. Without waiting, the results up to the job's stop are judged."""
+
+
+class Failover(Model):
+    """Let a job go on at its standby. Its site must be out of reach by then: the command is repeated while it
+    is refused."""
+
+    job: JobName
+    within_s: Seconds = 60.0
 
 
 class ProcessRun(Model):
@@ -207,6 +235,7 @@ class Step(Model):
     pace: Pace | None = None
     apply: PipelineSpec | None = None
     remove: Removal | None = None
+    fail_over: Failover | None = None
     process: ProcessRun | None = None
     node: NodeStep | None = None
     announce: Announcement | None = None

@@ -146,6 +146,8 @@ class StandardJob(Model):
     topic: Topic = DEVICE_TOPIC
     """Its inputs."""
     trigger_s: float = Field(default=0.5, ge=0, le=3600)
+    standby: SiteName | None = None
+    """Where it goes on if its site is lost. Its state is copied there every second."""
 
 
 def _kind_of_job(given: Any) -> str:

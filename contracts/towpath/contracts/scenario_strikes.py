@@ -37,15 +37,15 @@ class Meddling(StrEnum):
 
 
 class Interception(Model):
-    """Wait for the command of a migration's step, and meddle with it.
+    """Wait for the command of an operation's step, and meddle with it.
 
     The command is awaited from the beginning of `during` on. The step itself ends when the harm is done, so
-    give it a moment of its own, before that of the migration.
+    give it a moment of its own, before that of the operation.
     """
 
     job: JobName
     step: str
-    """As `towpath drill --list` and the migration's journal name it."""
+    """As `towpath drill --list` and the operation's journal name it."""
     do: Meddling
     within_s: Seconds = 30.0
     """The run has failed when the command does not come within so long."""

@@ -1,18 +1,43 @@
-"""The scenario of a cell: one job under load migrates, and the fault comes when its step begins."""
+"""The scenario of a cell: one job under load is moved or changed, and the fault comes when a step begins."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.faults import TargetKind
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.scenario import LagProbe, Migration, Phases, Scenario, ScenarioMesh, Step, Trigger
+from towpath.contracts.scenario import (
+    Failover,
+    LagProbe,
+    Migration,
+    Phases,
+    Probe,
+    Removal,
+    Scenario,
+    ScenarioMesh,
+    SiteProbe,
+    StandbyProbe,
+    Step,
+    Trigger,
+    Update,
+)
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
-from towpath.lab.drill.matrix import BROKERS, USUAL, ActorName, Cell, Conditions, FaultName
+from towpath.lab.drill.matrix import (
+    BROKERS,
+    FAIL_OVER,
+    REDIRECT,
+    REMOVE,
+    USUAL,
+    ActorName,
+    Cell,
+    Conditions,
+    FaultName,
+)
+from towpath.lab.harness.workload import spec_of
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
@@ -32,7 +57,7 @@ would be stored twice, later than any watermark waits."""
 
 AHEAD_S = 3600
 
-MIGRATE_AT_S = 0.1
+OPERATE_AT_S = 0.1
 BEGINS_WITHIN_S = 120.0
 """Seconds for the step to begin: those before it wait for micro-batches."""
 
@@ -40,25 +65,38 @@ HOLD_S = 5.0
 """Seconds for which a twin runs: some micro-batches of both."""
 
 STATELESS_EVERY = 3
-"""Every Nth cell moves a stateless job, if the strategy moves any kind."""
+"""Every Nth cell has a stateless job, if the operation is for any kind."""
+
+FLOWS_S = 10.0
+"""Seconds for the first results of a job that is removed, whose lag no one knows then."""
+
+MISSED_S = 30.0
+"""Seconds for which the source is cut off, beyond the outage of the cell's fault. It is missed after five
+seconds; the rest is for the failover itself."""
+
+COPY_AGE_S = 30.0
+"""Greatest age of a standby's copy when a failover begins. Once its engine runs, copies come every second."""
+
+BEGIN_WITHIN_S = 120.0
+"""Seconds for a cell to begin: two engines have to start."""
 
 
 def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
     """Return the scenario of a cell. It is the same in every drill under these conditions."""
     workload = workload_of(cell)
     job = StandardJob(
-        name=workload,
+        name=workload if cell.operation != REMOVE else f"removed-{crc32(cell.name.encode()):08x}",
         workload=workload,
         site=source_of(cell),
         input_site=INPUT_SITE,
         output_site=output_site_of(cell),
         topic=LOAD.topic,
+        standby=target_of(cell) if cell.operation == FAIL_OVER else None,
     )
-    hold_s = HOLD_S if cell.strategy is StrategyName.TWIN else None
-    move = Migration(job=job.name, to=target_of(cell), strategy=cell.strategy, hold_s=hold_s)
+    is_removed = cell.operation == REMOVE
     return Scenario(
         name=cell.scenario,
-        description=f"A job migrates, and one step meets a fault: {cell.name}.",
+        description=f"A step of an operation on a job meets a fault: {cell.name}.",
         mesh=ScenarioMesh(
             sites=[INPUT_SITE, OTHER_SITE, OUTPUT_SITE],
             durability=conditions.durability,
@@ -67,12 +105,18 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         ),
         jobs=[job],
         load=[LOAD],
-        steady_state=[LagProbe(job=job.name, at_most_events=CAUGHT_UP)],
-        phases=Phases(before_s=0, during_s=0, after_s=CAUGHT_UP_WITHIN_S, steady_s=0),
-        timeline=[_harm(cell, job.name, conditions.outage_s), Step(at=MIGRATE_AT_S, migrate=move)],
+        steady_state=_steady_state(cell, job.name),
+        phases=Phases(
+            before_s=FLOWS_S if is_removed else 0,
+            begin_within_s=BEGIN_WITHIN_S,
+            during_s=0,
+            after_s=CAUGHT_UP_WITHIN_S,
+            steady_s=0,
+        ),
+        timeline=[_harm(cell, job.name, conditions.outage_s), *_operation(cell, job, conditions.outage_s)],
         expect=Expectations(
             recovers_within_s=None,
-            results_again_within_s=conditions.recovered_within_s,
+            results_again_within_s=None if is_removed else conditions.recovered_within_s,
             in_order=workload == "cleaned",
             # For a moment a broker with a full disk acknowledges events that it can no longer write. They
             # never were in the job's input, so no strategy can lose them.
@@ -83,20 +127,27 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
 
 
 def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
-    """Return the standard job that a cell moves."""
-    if cell.strategy is StrategyName.PARALLEL:
+    """Return the standard job of a cell.
+
+    One that is removed has a result for each event: so it is known which results it owes.
+    """
+    if cell.operation == StrategyName.PARALLEL:
         return "processing"
+    if cell.operation == REMOVE:
+        return "cleaned"
     return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
 
 
 def output_site_of(cell: Cell) -> str:
-    """Return the site of the results of a cell's job."""
+    """Return the site of the results of a cell's job, before they are redirected."""
+    if cell.operation in (REDIRECT, FAIL_OVER):
+        return OUTPUT_SITE
     at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and not cell.actor.startswith("output-")
     return INPUT_SITE if at_home else OUTPUT_SITE
 
 
 def source_of(cell: Cell) -> str:
-    """Return the site that a cell's job moves away from: in half of the cells, the one of the input.
+    """Return the site of a cell's job when the operation begins: in half of the cells, the one of the input.
 
     A target that loses its disks is never the site of the input, whose events no one else has.
     """
@@ -106,7 +157,7 @@ def source_of(cell: Cell) -> str:
 
 
 def target_of(cell: Cell) -> str:
-    """Return the site that a cell's job moves to."""
+    """Return the site that a cell's job moves to, or that its results are redirected to."""
     return INPUT_SITE if source_of(cell) == OTHER_SITE else OTHER_SITE
 
 
@@ -120,6 +171,43 @@ def process_of(cell: Cell) -> str:
 def machine_of(cell: Cell) -> str:
     """Return the machine that a cell's actor stands for: the site of a broker, or the hub."""
     return HUB_SCOPE if cell.actor is ActorName.REDIS else process_of(cell).partition("-")[0]
+
+
+def _steady_state(cell: Cell, job: str) -> list[Probe]:
+    if cell.operation == REMOVE:
+        return [SiteProbe(site=site) for site in (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)]
+    lag = LagProbe(job=job, at_most_events=CAUGHT_UP)
+    copy = StandbyProbe(job=job, at_most_s=COPY_AGE_S)
+    return [lag, copy] if cell.operation == FAIL_OVER else [lag]
+
+
+def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
+    """Return the steps that begin the operation."""
+    spec = spec_of(job)
+    match cell.operation:
+        case "adjust":
+            changed = spec.model_copy(update={"max_events_per_batch": 10 * round(LOAD.rate)})
+            return [_step(update=Update(spec=changed, wait=False))]
+        case "update":
+            changed = spec.model_copy(update={"trigger_s": 2 * job.trigger_s})
+            return [_step(update=Update(spec=changed, wait=False))]
+        case "redirect":
+            output = spec.output.model_copy(update={"site": target_of(cell)})
+            return [_step(update=Update(spec=spec.model_copy(update={"output": output}), wait=False))]
+        case "remove":
+            return [_step(remove=Removal(job=job.name, wait=False))]
+        case "fail-over":
+            for_s = MISSED_S + outage_s
+            lost = Strike(target=TargetKind.LINK, name=source_of(cell), fault="cut", for_s=for_s)
+            return [Step(at=0.0, strike=lost), _step(fail_over=Failover(job=job.name))]
+        case strategy:
+            hold_s = HOLD_S if strategy == StrategyName.TWIN else None
+            move = Migration(job=job.name, to=target_of(cell), strategy=StrategyName(strategy), hold_s=hold_s)
+            return [_step(migrate=move)]
+
+
+def _step(**action: Any) -> Step:
+    return Step(at=OPERATE_AT_S, **action)
 
 
 def _harm(cell: Cell, job: str, outage_s: float) -> Step:

@@ -1,4 +1,4 @@
-"""The matrix of drills: steps of migrations, faults, whom they hit, and which combinations make sense."""
+"""The matrix of drills: steps of operations, faults, whom they hit, and which combinations make sense."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 from towpath.contracts.autopilot import AutopilotMode
-from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Durability
+from towpath.protocols.operations.update import open_output
 from towpath.protocols.step import Actor, Step
-from towpath.protocols.table import Strategy, strategies
+from towpath.protocols.table import StepTable, Strategy, tables
 
 RECOVERED_WITHIN_S = 30.0
 """Seconds after the fault's end within which results must flow again, by default."""
@@ -64,7 +64,8 @@ class FaultName(StrEnum):
 
 
 class ActorName(StrEnum):
-    """Whom a fault hits. Source, target and output are sites."""
+    """Whom a fault hits. Source, target and output are sites. The source has the job when the operation
+    begins. The target gets the job or, from a redirect, its results."""
 
     SOURCE_AGENT = "source-agent"
     SOURCE_ENGINE = "source-engine"
@@ -73,18 +74,38 @@ class ActorName(StrEnum):
     TARGET_ENGINE = "target-engine"
     TARGET_NATS = "target-nats"
     OUTPUT_AGENT = "output-agent"
-    """Of the site that keeps the job's results, and does not run it. Where the source or the target keeps
-    them, they are the ones to hit."""
+    """Of the site that keeps the job's results when the operation begins, and does not run it. Where the
+    source or the target keeps them, they are the ones to hit."""
     OUTPUT_NATS = "output-nats"
     COORDINATOR = "coordinator"
     MONITOR = "monitor"
     REDIS = "redis"
 
 
-STRATEGIES = {name: strategy for name, strategy in strategies().items() if not strategy.loses_state}
+ADJUST: Final = "adjust"
+UPDATE: Final = "update"
+REDIRECT: Final = "redirect"
+REMOVE: Final = "remove"
+FAIL_OVER: Final = "fail-over"
+
+CHANGES = (ADJUST, UPDATE, REDIRECT, REMOVE, FAIL_OVER)
+"""Operations that are no migrations, by the names of their tables."""
+
+
+def _operations() -> dict[str, StepTable]:
+    known = tables()
+    moves = {n: table for n, table in known.items() if isinstance(table, Strategy) and not table.loses_state}
+    return moves | {name: known[name] for name in CHANGES}
+
+
+OPERATIONS = _operations()
 """Their steps are the rows of the matrix. A strategy that throws state away cannot lose it."""
 
+HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE}
+"""Operations with a site besides those of the job and of its results."""
+
 EVERY_ACTOR = frozenset(ActorName)
+TARGETS = frozenset({ActorName.TARGET_AGENT, ActorName.TARGET_ENGINE, ActorName.TARGET_NATS})
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
 
 HITS: dict[FaultName, frozenset[ActorName]] = {
@@ -115,11 +136,16 @@ COMMANDED: dict[Actor, ActorName] = {
 command that could come twice, or a reply that could be lost."""
 
 
+OPENS_OUTPUT = open_output.name
+"""Step of a redirect at the site that the results go to."""
+
+
 @dataclass(frozen=True, order=True)
 class Cell:
     """One cell of the matrix."""
 
-    strategy: StrategyName
+    operation: str
+    """A strategy of migrations, or one of `CHANGES`."""
     step: str
     fault: FaultName
     actor: ActorName
@@ -127,7 +153,7 @@ class Cell:
     @property
     def name(self) -> str:
         """For people: `general/pause-transfer/kill/source-engine`."""
-        return f"{self.strategy}/{self.step}/{self.fault}/{self.actor}"
+        return f"{self.operation}/{self.step}/{self.fault}/{self.actor}"
 
     @property
     def scenario(self) -> str:
@@ -138,49 +164,62 @@ class Cell:
 def matrix() -> list[Cell]:
     """Return all cells that make sense, in the order of the tables."""
     return [
-        Cell(StrategyName(name), step.name, fault, actor)
-        for name, strategy in STRATEGIES.items()
-        for step in strategy.steps
+        Cell(name, step.name, fault, actor)
+        for name, table in OPERATIONS.items()
+        for step in table.steps
         for fault in FaultName
         for actor in ActorName
-        if _makes_sense(strategy, step, fault, actor)
+        if _makes_sense(table, step, fault, actor)
     ]
 
 
-def _makes_sense(strategy: Strategy, step: Step[Any], fault: FaultName, actor: ActorName) -> bool:
-    if actor is ActorName.MONITOR and not strategy.monitored:
+def _makes_sense(table: StepTable, step: Step[Any], fault: FaultName, actor: ActorName) -> bool:
+    if actor is ActorName.MONITOR and not (isinstance(table, Strategy) and table.monitored):
         return False
-    if fault is FaultName.LOSE_DISK and step.name not in _undoable(strategy):
+    if actor in TARGETS and table.name not in HAVE_TARGET:
         return False
+    if fault is FaultName.LOSE_DISK and step.name not in _undoable(table):
+        return False
+    if fault is FaultName.CUT and table.name == FAIL_OVER and actor is ActorName.SOURCE_NATS:
+        return False  # It is cut off already.
     if fault in HITS:
         return actor in HITS[fault]
-    return COMMANDED.get(step.actor) is actor
+    return _commanded(table, step) is actor
 
 
-def _undoable(strategy: Strategy) -> list[str]:
-    """Return the steps at whose beginning the source still has everything."""
-    return [step.name for step in takewhile(lambda step: not step.point_of_no_return, strategy.steps)]
+def _undoable(table: StepTable) -> list[str]:
+    """Return the steps at whose beginning the source still has everything, and is not lost itself."""
+    if not isinstance(table, Strategy):
+        return []
+    return [step.name for step in takewhile(lambda step: not step.point_of_no_return, table.steps)]
+
+
+def _commanded(table: StepTable, step: Step[Any]) -> ActorName | None:
+    """Return the actor that gets the command of a step."""
+    if table.name == REDIRECT and step.name == OPENS_OUTPUT:
+        return ActorName.TARGET_AGENT
+    return COMMANDED.get(step.actor)
 
 
 def select(
-    strategies: Collection[str] = (),
+    operations: Collection[str] = (),
     steps: Collection[str] = (),
     faults: Collection[str] = (),
     actors: Collection[str] = (),
 ) -> list[Cell]:
-    """Return the cells with these strategies, steps, faults and actors. An empty collection allows all.
+    """Return the cells with these operations, steps, faults and actors. An empty collection allows all.
 
     Raises `TowpathError` for a name that the matrix does not have, and if no cell is left.
     """
     cells = matrix()
-    _check("strategy", strategies, (cell.strategy for cell in cells))
+    _check("operation", operations, (cell.operation for cell in cells))
     _check("step", steps, (cell.step for cell in cells))
     _check("fault", faults, (cell.fault for cell in cells))
     _check("actor", actors, (cell.actor for cell in cells))
     chosen = [
         cell
         for cell in cells
-        if (not strategies or cell.strategy in strategies)
+        if (not operations or cell.operation in operations)
         and (not steps or cell.step in steps)
         and (not faults or cell.fault in faults)
         and (not actors or cell.actor in actors)
@@ -190,10 +229,25 @@ def select(
             ErrorCode.INVALID,
             "no cell of the matrix is so",
             field="actor",
-            value=", ".join([*strategies, *steps, *faults, *actors]),
+            value=", ".join([*operations, *steps, *faults, *actors]),
             allowed="what `towpath drill --list` shows",
         )
     return chosen
+
+
+def named(names: Collection[str]) -> list[Cell]:
+    """Return the cells of these names, such as `update/stop-job/kill/redis`. Raises `TowpathError`."""
+    cells = {cell.name: cell for cell in matrix()}
+    for name in names:
+        if name not in cells:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the matrix has no such cell",
+                field="cell",
+                value=name,
+                allowed="what `towpath drill --list` shows",
+            )
+    return [cells[name] for name in dict.fromkeys(names)]
 
 
 def _check(field: str, given: Collection[str], known: Iterable[str]) -> None:
@@ -204,11 +258,11 @@ def _check(field: str, given: Collection[str], known: Iterable[str]) -> None:
 
 
 def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
-    """Return `count` of the cells, spread evenly over strategies and faults, the same for the same seed."""
+    """Return `count` of the cells, spread evenly over operations and faults, the same for the same seed."""
     draw = random.Random(seed)
-    strata: defaultdict[tuple[StrategyName, FaultName], list[Cell]] = defaultdict(list)
+    strata: defaultdict[tuple[str, FaultName], list[Cell]] = defaultdict(list)
     for cell in sorted(cells):
-        strata[cell.strategy, cell.fault].append(cell)
+        strata[cell.operation, cell.fault].append(cell)
     for stratum in strata.values():
         draw.shuffle(stratum)
     order = list(strata)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from towpath.lab.drill.matrix import STRATEGIES, FaultName, matrix
+from towpath.lab.drill.matrix import OPERATIONS, FaultName, matrix
 from towpath.lab.scenarios.campaign_report import CampaignReport
 from towpath.lab.scenarios.report import RunReport
 
@@ -21,16 +21,16 @@ CELLS = {cell.scenario: cell for cell in matrix()}
 def matrix_table(report: CampaignReport) -> Table:
     """Return the table of a drill."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=_caption(report))
-    table.add_column("strategy")
+    table.add_column("operation")
     table.add_column("step")
     for fault in FaultName:
         table.add_column(str(fault))
     played: defaultdict[tuple[str, str, str], list[RunReport]] = defaultdict(list)
     for run in report.runs:
         cell = CELLS[run.scenario]
-        played[cell.strategy, cell.step, cell.fault].append(run)
-    for name, strategy in STRATEGIES.items():
-        for step in strategy.steps:
+        played[cell.operation, cell.step, cell.fault].append(run)
+    for name, steps in OPERATIONS.items():
+        for step in steps.steps:
             row = [played.get((name, step.name, fault), []) for fault in FaultName]
             if any(row):
                 table.add_row(name, step.name, *(_marks(entry) for entry in row))

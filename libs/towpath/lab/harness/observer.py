@@ -7,8 +7,8 @@ import math
 import statistics
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 
 from nats.errors import Error as NatsError
 
@@ -58,6 +58,8 @@ class ObservedJob:
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """True if its operator or its inputs are not those of its deployment any more."""
+    ended_after: Mapping[str, int] | None = None
+    """Input → last serial number that it processed before it was removed. None: it was not removed."""
     heard_whole: bool = True
     """False if it began with older events: their results may have come before the subscription."""
     newest_stored_at: float = 0.0
@@ -129,7 +131,7 @@ class ObservedJob:
         if self.judged:
             for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
                 await self._read(entry, stored)
-            self._truth = await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+            await asyncio.to_thread(self.take_truth)
             newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
         else:
             newest = {entry.name: await self._newest(entry) for entry in self.view.inputs}
@@ -146,6 +148,29 @@ class ObservedJob:
                     return truth is None
             await asyncio.sleep(LOOK_EVERY_S)
         return False
+
+    def take_truth(self) -> None:
+        """Compute the results that the job owes for what was read of its inputs. Blocks."""
+        self._truth = JobTruth.of(self.spec, self._processed_inputs())
+
+    def _processed_inputs(self) -> list[StoredInput]:
+        """Return the inputs as far as the job is to process them."""
+        if self.ended_after is None:
+            return self.inputs
+        return [
+            replace(each, events=[e for e in each.events if e.serial <= self.ended_after.get(each.name, 0)])
+            for each in self.inputs
+        ]
+
+    async def also_hear(self, spec: JobSpec, exits: AsyncExitStack) -> None:
+        """Hear results at the site and the topic that they have in this description, too."""
+        topics = [spec.output.topic, spec.output.rejected_topic]
+        name = f"scenario-{self.name}-{spec.output_site}"
+        new = subscriber(self.stage.mesh, spec.output_site, topics, name, identity_for(spec))
+        await exits.enter_async_context(new)
+        known = self.collector
+        before = [known] if isinstance(known, ResultCollector) else known.collectors
+        self.collector = ResultCollectors(*before, new)
 
     async def verdict(self, *, in_order: bool = False) -> Verdict:
         """Judge all results since its deployment, once it is drained. `in_order`: see `JobTruth.verdict`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
-from towpath.contracts.commands import OperationState, OperationView
+from towpath.contracts.commands import OperationKind, OperationState, OperationView, StrategyName
 from towpath.contracts.message import Model
 from towpath.protocols.attempts import attempts
 
@@ -93,11 +93,12 @@ class SentLoad(Model):
 
 
 class MoveReport(Model):
-    """A migration."""
+    """A migration, or another operation on a job."""
 
     operation: str | None = None
     job: str
     strategy: str
+    """Of another operation, its kind: `update`, `remove` or `fail-over`."""
     source: str | None = None
     target: str | None = None
     state: OperationState | None = None
@@ -112,17 +113,19 @@ class MoveReport(Model):
     ended_at: float | None = None
     steps_s: dict[str, float] = {}
     """Seconds of each step from its beginning until it was confirmed or had failed."""
+    stopped_after: dict[str, int] = {}
+    """Of a job that was removed: input → last serial number that it processed."""
     note: str = ""
 
     @classmethod
     def of(cls, view: OperationView) -> MoveReport:
-        """Return a migration as the coordinator shows it."""
+        """Return an operation as the coordinator shows it."""
         ended, figures = view.ended_at, view.figures
         taken_s = figures.total_s if figures else ended and (ended - view.begun_at).total_seconds()
         return cls(
             operation=view.operation,
             job=view.job,
-            strategy=str(view.strategy),
+            strategy=str(view.strategy or view.kind),
             source=view.source,
             target=view.target,
             state=view.state,
@@ -136,8 +139,19 @@ class MoveReport(Model):
                 for attempt in attempts(view.journal)
                 if attempt.took_s is not None and not attempt.undoing
             },
+            stopped_after=_stopped_after(view),
             note=view.note,
         )
+
+    @property
+    def is_removal(self) -> bool:
+        """True if the job is gone."""
+        return self.strategy == OperationKind.REMOVE and self.state is OperationState.COMPLETED
+
+    @property
+    def kind(self) -> str:
+        """The operation in a word: `migration` or `update`."""
+        return "migration" if self.strategy in {*StrategyName} else self.strategy
 
     @property
     def way(self) -> str:
@@ -163,6 +177,13 @@ def in_words(found: Mapping[str, int]) -> str:
     """Return the findings that are not 0 as text: `2 lost, 1 stale owner`, or `nothing`."""
     told = [f"{count:,} {finding.replace('_', ' ')}" for finding, count in found.items() if count]
     return ", ".join(told) or "nothing"
+
+
+def _stopped_after(view: OperationView) -> dict[str, int]:
+    if view.kind is not OperationKind.REMOVE:
+        return {}
+    stops = [e for e in view.journal if (e.step, e.phase) == ("stop-job", "confirmed")]
+    return stops[-1].detail.get("serials", {}) if stops else {}
 
 
 def _rounded(seconds: float | None) -> float | None:

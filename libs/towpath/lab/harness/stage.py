@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nats.errors import Error as NatsError
@@ -94,11 +95,20 @@ class Stage:
 
         Raises `TowpathError` (deadline) with what is missing.
         """
+        return await self._until(partial(self._standing, job), within_s)
+
+    async def until_gone(self, job: str, within_s: float) -> None:
+        """Wait until everything runs, and no site has the job. Raises `TowpathError` as `until_settled`."""
+        await self._until(partial(self._without, job), within_s)
+
+    async def _until(
+        self, look: Callable[[float], Awaitable[tuple[JobView | None, list[str]]]], within_s: float
+    ) -> JobView | None:
         loop = asyncio.get_running_loop()
         begun, end = time.time(), loop.time() + within_s
         while True:
             try:
-                view, why_not = await self._standing(job, begun)
+                view, why_not = await look(begun)
             except (TowpathError, TimeoutError, NatsError) as error:
                 view, why_not = None, [str(error)]
             if not why_not:
@@ -107,14 +117,25 @@ class Stage:
                 raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:g} s: {'; '.join(why_not)}")
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _standing(self, job: str | None, since: float) -> tuple[JobView | None, list[str]]:
+    async def _up(self, since: float) -> tuple[list[SiteStatus], list[str]]:
+        """Return the sites, and what does not run."""
         missing = await asyncio.to_thread(self.not_running)
         if missing:
-            return None, [f"{name} does not run" for name in missing]
+            return [], [f"{name} does not run" for name in missing]
         absent = self.absent()
         sites = [site for site in await self.ask_sites() if site.site not in absent]
         why_not = [_trouble(site) for site in sites if site.state is not SiteState.UP]
-        why_not += [f"{s.site} has not been heard" for s in sites if s.at.timestamp() < since]
+        return sites, why_not + [f"{s.site} has not been heard" for s in sites if s.at.timestamp() < since]
+
+    async def _without(self, job: str, since: float) -> tuple[None, list[str]]:
+        sites, why_not = await self._up(since)
+        if not why_not and any(view.spec.name == job for view in await self.ask_jobs()):
+            why_not = [f"the registry has {job}, which was removed"]
+        having = (each.site for each in sites if any(status.job == job for status in each.jobs))
+        return None, why_not + [f"{site} has {job}, which was removed" for site in having]
+
+    async def _standing(self, job: str | None, since: float) -> tuple[JobView | None, list[str]]:
+        sites, why_not = await self._up(since)
         if job is None or why_not:
             return None, why_not
         view = next((view for view in await self.ask_jobs() if view.spec.name == job), None)

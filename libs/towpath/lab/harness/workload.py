@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.contracts.job import Input, JobSpec, Output
+from towpath.contracts.job import Input, JobSpec, Output, Standby
 from towpath.contracts.operators import (
     Aggregate,
     AggregateFunction,
@@ -17,6 +17,9 @@ from towpath.contracts.scenario_load import ScenarioJob, StandardJob
 from towpath.lab.harness.events import WATERMARK_S, WINDOW_S
 
 PROCESSING_WINDOW_S = 1.0
+
+COPY_EVERY_S = 1.0
+"""Seconds between two copies of a job's state at its standby."""
 
 _FIELDS = {
     "n": FieldType.LONG,
@@ -63,4 +66,5 @@ def spec_of(job: ScenarioJob) -> JobSpec:
         output=Output(site=job.output_site or job.site, topic=f"drill/{job.name}"),
         operator=OPERATORS[job.workload],
         trigger_s=job.trigger_s,
+        standby=None if job.standby is None else Standby(site=job.standby, every_s=COPY_EVERY_S),
     )

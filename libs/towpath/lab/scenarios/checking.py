@@ -17,7 +17,7 @@ from towpath.lab.scenarios.strikes import rule_of
 from towpath.lab.topology.reading import read
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import processes_of
-from towpath.protocols.table import strategies
+from towpath.protocols.table import tables
 
 NODE_STEPS = "in the timeline, `node: {do: fail}`, `stop`, `resize` or `link`: they do the same to a node"
 
@@ -83,7 +83,9 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
         yield _wrong("mesh.sites", known, "each site once", "two sites have the same name")
     named = [(f"load.{i}.site", load.site) for i, load in enumerate(scenario.load)]
     for i, job in enumerate(scenario.jobs):
-        parts = ("site", "input_site", "output_site") if isinstance(job, StandardJob) else ("site",)
+        parts = (
+            ("site", "input_site", "output_site", "standby") if isinstance(job, StandardJob) else ("site",)
+        )
         named += [(f"jobs.{i}.{part}", getattr(job, part)) for part in parts if getattr(job, part)]
     for i, probe in enumerate(scenario.steady_state):
         if probe.probe == "site_up":
@@ -128,7 +130,7 @@ def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
 def _job_of(step: Step) -> str | None:
     if step.update is not None:
         return step.update.spec.name
-    command = step.migrate or step.scale or step.remove or step.intercept
+    command = step.migrate or step.scale or step.remove or step.fail_over or step.intercept
     return None if command is None else command.job
 
 
@@ -146,7 +148,7 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
 
 def _strikes(scenario: Scenario) -> Iterator[ErrorDetail]:
     world = world_of(scenario)
-    known = sorted({each.name for strategy in strategies().values() for each in strategy.steps})
+    known = sorted({each.name for table in tables().values() for each in table.steps})
     for i, step in enumerate(scenario.timeline):
         place = f"timeline.{i}.{step.action}"
         if (step.strike or step.intercept) and scenario.mesh.topology is not None:
@@ -157,7 +159,7 @@ def _strikes(scenario: Scenario) -> Iterator[ErrorDetail]:
                 inside = (found.field or "").replace("event.", "").replace("actions.0.", "")
                 yield found.model_copy(update={"field": f"{place}.{inside}"})
         elif step.intercept is not None and step.intercept.step not in known:
-            yield _wrong(f"{place}.step", step.intercept.step, known, "no migration has such a step")
+            yield _wrong(f"{place}.step", step.intercept.step, known, "no operation has such a step")
 
 
 def _nodes(scenario: Scenario) -> Iterator[ErrorDetail]:

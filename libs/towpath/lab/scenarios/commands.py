@@ -14,6 +14,7 @@ from typing import Any
 from towpath.contracts.commands import (
     DeployJob,
     MigrateJob,
+    OperationAnswer,
     OperationState,
     RemoveJob,
     ShowOperation,
@@ -21,12 +22,23 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
+from towpath.contracts.message import Command
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline
-from towpath.contracts.scenario import Migration, Pace, ProcessRun, Removal, Scaling, Step, Update
+from towpath.contracts.scenario import (
+    Failover,
+    Migration,
+    Pace,
+    ProcessRun,
+    Removal,
+    Scaling,
+    Step,
+    Update,
+)
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.contracts.scenario_nodes import NodeStep, nodes_of
 from towpath.contracts.scenario_strikes import Interception, Strike
+from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
@@ -34,6 +46,7 @@ from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.foreseeable import announce, discharge
 from towpath.lab.scenarios.interception import armed_interception
+from towpath.lab.scenarios.programs import run_program
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.lab.scenarios.strikes import Armed, armed_strike
@@ -50,6 +63,16 @@ NOT_NOW = (ErrorCode.BUSY, ErrorCode.SITE_DOWN, ErrorCode.FAILED)
 """Refusals of a migration that can be another answer later."""
 
 
+@dataclass(frozen=True)
+class BegunOperation:
+    """An operation that was accepted."""
+
+    operation: str
+    job: str
+    strategy: str
+    """Of another operation than a migration, its kind."""
+
+
 @dataclass
 class Commands:
     """Executes the steps of a timeline."""
@@ -64,8 +87,9 @@ class Commands:
     allow_process: bool = False
     seed: int = 0
     """Decides what nodes do by chance."""
-    moves: list[tuple[str, Migration]] = field(default_factory=list)
-    """Migrations that were accepted, by operation; of those that were requested again, the last."""
+    begun: list[BegunOperation] = field(default_factory=list)
+    """Operations that were accepted, and whose end is reported; of migrations that were requested again, the
+    last."""
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Job → held while a step moves it."""
     struck_until: float | None = None
@@ -122,9 +146,9 @@ class Commands:
                 self._changes_to(known, job.job_spec())
 
     async def moves_ended(self, within_s: float) -> list[MoveReport]:
-        """Wait until the migrations end, and report them. Those that do not end in time have no state."""
+        """Wait until the begun operations end, and report them. Those not in time have no state."""
         end = asyncio.get_running_loop().time() + within_s
-        return await asyncio.gather(*(self._ended(*move, end) for move in self.moves))
+        return await asyncio.gather(*(self._ended(each, end) for each in self.begun))
 
     async def _strike(self, given: Strike | Interception) -> None:
         await self._armed[id(given)]()
@@ -143,31 +167,31 @@ class Commands:
         end = loop.time() + within_s
         while True:
             try:
-                operation = await self._begin(move)
+                begun = await self._begin(move)
             except TowpathError as error:
                 if error.detail.code not in NOT_NOW or loop.time() > end:
                     raise
             else:
-                report = await self._ended(operation, move, end)
+                report = await self._ended(begun, end)
                 if report.state is OperationState.COMPLETED:
                     return
                 if report.state is not OperationState.ROLLED_BACK or loop.time() > end:
                     why = f"the migration is {report.state or 'of unknown state'}: {report.note}"
                     raise TowpathError(ErrorCode.FAILED, why, field="migrate.job", value=move.job)
-                self.moves.remove((operation, move))
+                self.begun.remove(begun)
             await asyncio.sleep(AGAIN_S)
 
-    async def _ended(self, operation: str, move: Migration, end: float) -> MoveReport:
-        """Wait until a migration ends, or the time is over. Return how it stands."""
+    async def _ended(self, begun: BegunOperation, end: float) -> MoveReport:
+        """Wait until an operation ends, or the time is over. Return how it stands."""
         loop = asyncio.get_running_loop()
         while True:
-            report = await self._report_of(operation, move)
+            report = await self._report_of(begun)
             if report.state in ENDED or loop.time() > end:
                 return report
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _begin(self, move: Migration) -> str:
-        """Return the operation of a migration that was accepted. Raises `TowpathError` if it is refused."""
+    async def _begin(self, move: Migration) -> BegunOperation:
+        """Return a migration that was accepted. Raises `TowpathError` if it is refused."""
         command = MigrateJob(
             job=move.job,
             to=move.to or await self._elsewhere(move.job),
@@ -177,9 +201,16 @@ class Commands:
             hold_s=move.hold_s,
             wait=False,
         )
+        return await self._accepted(command, move.job, move.strategy)
+
+    async def _accepted(
+        self, command: Command[OperationAnswer], job: str, strategy: str | None = None
+    ) -> BegunOperation:
+        """Send a command that does not wait for the end of its operation."""
         answer = await self.restoration.send(command, attempt_s=ACCEPT_S)
-        self.moves.append((answer.operation, move))
-        return answer.operation
+        begun = BegunOperation(answer.operation, job, strategy or answer.kind)
+        self.begun.append(begun)
+        return begun
 
     async def _elsewhere(self, job: str) -> str:
         view = next((view for view in await self.stage.ask_jobs() if view.spec.name == job), None)
@@ -191,7 +222,13 @@ class Commands:
         return others[0]
 
     async def _update(self, update: Update) -> None:
-        await self._change(update.spec, drop_state=update.drop_state)
+        if update.wait:
+            return await self._change(update.spec, drop_state=update.drop_state)
+        known, spec = self._observed(update.spec.name), update.spec
+        if (spec.output_site, spec.output.topic) != (known.view.output.site, known.view.output.topic):
+            await known.also_hear(spec, self.exits)
+        await self._accepted(UpdateJob(spec=spec, drop_state=update.drop_state, wait=False), spec.name)
+        self._changes_to(known, spec)
 
     async def _scale(self, scaling: Scaling) -> None:
         changes = scaling.model_dump(exclude={"job"}, exclude_none=True)
@@ -215,9 +252,26 @@ class Commands:
         known.spec = spec
 
     async def _remove(self, removal: Removal) -> None:
+        if not removal.wait:
+            command = RemoveJob(job=removal.job, drain=removal.drain, wait=False)
+            await self._accepted(command, self._observed(removal.job).name)
+            return
         # A job that was not drained cannot be judged: where it stopped is chance.
         self._observed(removal.job).changed = True
         await self.restoration.send(RemoveJob(job=removal.job, drain=removal.drain))
+
+    async def _fail_over(self, given: Failover) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + given.within_s
+        while True:
+            try:
+                await self._accepted(FailOverJob(job=given.job, wait=False), given.job)
+                return
+            except TowpathError as error:
+                is_early = error.detail.code is ErrorCode.NOT_ALLOWED or error.detail.code in NOT_NOW
+                if not is_early or loop.time() > end:
+                    raise
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
@@ -249,12 +303,12 @@ class Commands:
             )
         await self.stage.emulation.carry_out(given, self.seed)
 
-    async def _report_of(self, operation: str, move: Migration) -> MoveReport:
+    async def _report_of(self, begun: BegunOperation) -> MoveReport:
         try:
-            show = ShowOperation(operation=operation)
+            show = ShowOperation(operation=begun.operation)
             view = await self.stage.bus.request(show, deadline_s=4.0, attempt_s=2.0)
         except TowpathError as error:
-            return MoveReport(job=move.job, strategy=move.strategy, note=str(error))
+            return MoveReport(job=begun.job, strategy=begun.strategy, note=str(error))
         return MoveReport.of(view)
 
 
@@ -270,6 +324,7 @@ ACTIONS: dict[str, tuple[Callable[[Commands, Any], Awaitable[Any]], Callable[[An
     "pace": (Commands._pace, lambda given: f"{given.rate:g} events/s{_at('of', given.site)}"),
     "apply": (Commands.apply, attrgetter("name")),
     "remove": (Commands._remove, attrgetter("job")),
+    "fail_over": (Commands._fail_over, attrgetter("job")),
     "process": (Commands._process, attrgetter("path")),
     "node": (Commands._node, lambda given: f"{given.do} {', '.join(nodes_of(given))}".strip()),
     "announce": (lambda run, given: announce(run.stage, given), attrgetter("site")),
@@ -286,34 +341,3 @@ def what_of(step: Step) -> str:
 
 def _at(word: str, site: str | None) -> str:
     return f" {word} {site}" if site else ""
-
-
-async def run_program(run: ProcessRun) -> None:
-    """Run a program to its end. Raises `TowpathError` when it cannot, fails, or takes too long."""
-    try:
-        program = await asyncio.create_subprocess_exec(
-            run.path,
-            *run.arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError as error:
-        raise TowpathError(
-            ErrorCode.FAILED, f"cannot be run: {error}", field="process.path", value=run.path
-        ) from error
-    try:
-        code = await asyncio.wait_for(program.wait(), run.timeout_s)
-    except TimeoutError as error:
-        raise TowpathError(
-            ErrorCode.DEADLINE,
-            f"did not end within {run.timeout_s:g} s",
-            field="process.path",
-            value=run.path,
-        ) from error
-    finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
-    if code:
-        raise TowpathError(ErrorCode.FAILED, f"ended with code {code}", field="process.path", value=run.path)

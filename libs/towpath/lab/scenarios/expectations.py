@@ -24,7 +24,7 @@ def unmet(expect: Expectations, run: RunReport) -> Iterator[str]:
     for move in run.migrations:
         if move.state not in _ENDS[expect.migrations]:
             ended = f"ended as {move.state}" if move.state else "did not end"
-            yield f"the migration of {move.job} {ended}{f': {move.note}' if move.note else ''}"
+            yield f"the {move.kind} of {move.job} {ended}{f': {move.note}' if move.note else ''}"
     if expect.rules_act:
         idle = [rule.rule for rule in run.rules if not rule.acted]
         yield from (f"the rule {name} never acted" for name in idle)

@@ -68,7 +68,11 @@ class Judging:
             await self._compare_input(device, jobs)
 
     async def _settled(self, job: ObservedJob) -> None:
+        removal = next((m for m in self.moves if m.job == job.name and m.is_removal), None)
         try:
+            if removal is not None:
+                job.ended_after = removal.stopped_after
+                return await self.stage.until_gone(job.name, SETTLE_S)
             view = await self.stage.until_settled(job.name, SETTLE_S)
         except TowpathError as error:
             self.unsettled.append(error.detail.message)
@@ -122,11 +126,11 @@ async def results_again(sampler: Sampler, since: float, within_s: float | None) 
 
 
 def misplaced(view: JobView, moves: Sequence[MoveReport]) -> str | None:
-    """Say how a job is not where its last migration has left it. None if it is there, or never moved."""
+    """Say how a job is not where its last operation has left it. None if it is there, or never moved."""
     last = next((move for move in reversed(moves) if move.job == view.spec.name), None)
     if last is None or last.state is None:
         return None
     ends = {OperationState.COMPLETED: last.target, OperationState.ROLLED_BACK: last.source}
     if view.site == ends.get(last.state, view.site):
         return None
-    return f"the migration of {last.job} is {last.state}, and the job is at {view.site}"
+    return f"the {last.kind} of {last.job} is {last.state}, and the job is at {view.site}"

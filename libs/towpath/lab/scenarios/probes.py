@@ -16,6 +16,7 @@ from towpath.contracts.scenario import (
     Probe,
     RestProbe,
     SiteProbe,
+    StandbyProbe,
     ThroughputProbe,
 )
 from towpath.lab.scenarios.sampler import Sampler
@@ -47,7 +48,7 @@ def tolerance(probe: Probe) -> str:
     match probe:
         case ThroughputProbe():
             return f"within {probe.within_percent:g} % of the load"
-        case OutputGapProbe() | LatencyProbe():
+        case OutputGapProbe() | LatencyProbe() | StandbyProbe():
             return f"at most {probe.at_most_s:g} s"
         case LagProbe():
             return f"at most {probe.at_most_events} events"
@@ -65,7 +66,7 @@ def limits(probe: Probe) -> tuple[float, float]:
     match probe:
         case ThroughputProbe():
             return 100 - probe.within_percent, 100 + probe.within_percent
-        case OutputGapProbe() | LatencyProbe():
+        case OutputGapProbe() | LatencyProbe() | StandbyProbe():
             return 0.0, probe.at_most_s
         case LagProbe():
             return 0.0, probe.at_most_events
@@ -117,6 +118,8 @@ async def _value(probe: Probe, sampler: Sampler) -> float | None:
             return sampler.metric(probe.name, probe.entity, probe.max_age_s)
         case RestProbe():
             return await sampler.rest_status(probe.path)
+        case StandbyProbe():
+            return await sampler.copy_age_s(probe.job)
 
 
 def _throughput(probe: ThroughputProbe, sampler: Sampler) -> float | None:

@@ -19,6 +19,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier
 from towpath.contracts.pipeline import ApplyState, ApplyView
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, RollbackPipeline
+from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.reversibility import Standing, check_reversible
 from towpath.protocols.asking import SILENCE
@@ -108,7 +109,7 @@ class Restoration:
             case DeployJob() | UpdateJob():
                 name, noted = change.spec.name, self._jobs
                 was = _noted(before.jobs.get(name))
-            case MigrateJob() | RemoveJob():
+            case MigrateJob() | RemoveJob() | FailOverJob():
                 name, noted = change.job, self._jobs
                 was = _noted(before.jobs.get(name))
             case _:

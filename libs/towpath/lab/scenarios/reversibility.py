@@ -13,6 +13,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
 from towpath.contracts.pipeline import ApplyState, PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline
+from towpath.contracts.standby import FailOverJob
 from towpath.operators.kind import keeps_state
 from towpath.protocols.table import strategies
 
@@ -38,7 +39,7 @@ def check_reversible(change: Command[Any], before: Standing) -> None:
                 value=change.spec.name,
                 allowed="another name; or name the job in mesh.jobs, and do not deploy it",
             )
-        case RemoveJob() if change.job in before.jobs:
+        case RemoveJob() | FailOverJob() if change.job in before.jobs:
             raise irreversible("the job was there before the run", "job", change.job)
         case UpdateJob() if change.spec.name in before.jobs:
             if change.drop_state:

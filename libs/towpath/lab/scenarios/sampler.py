@@ -14,13 +14,16 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.composition.graph import writers_of
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.metrics import Metric
 from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.standby import ListStandbys
 from towpath.lab.harness.load import Device
 from towpath.lab.harness.observer import ObservedJob
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial
+from towpath.telemetry.tracing import untraced
 
 HEARD_S = 3.5
 """Seconds without a heartbeat after which a site counts as down. Heartbeats come every second."""
@@ -152,6 +155,16 @@ class Sampler:
                 return response.status
         except (aiohttp.ClientError, TimeoutError):
             return None
+
+    async def copy_age_s(self, job: str) -> float | None:
+        """Return the age of the copy at a job's standby; 0 if the job runs there. None if it is not known."""
+        try:
+            with untraced():
+                answer = await self.bus.request(ListStandbys(), deadline_s=ANSWER_S)
+        except TowpathError:
+            return None
+        view = next((each for each in answer.standbys if each.job == job), None)
+        return 0.0 if view and view.site == view.standby else view and view.behind_s
 
     async def _ask_stored(self, site: str, stream: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""`towpath drill`: faults against migrations, each on real processes, each judged by its results."""
+"""`towpath drill`: faults against operations, each on real processes, each judged by its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from towpath.cli.output import print_rich, say
 from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.site import Durability
 from towpath.lab.cli.showing import play_all, write_report
-from towpath.lab.drill.matrix import OUTAGE_S, RECOVERED_WITHIN_S, Cell, Conditions, sample, select
+from towpath.lab.drill.matrix import OUTAGE_S, RECOVERED_WITHIN_S, Cell, Conditions, named, sample, select
 
 if TYPE_CHECKING:
     from towpath.lab.scenarios.campaign_report import CampaignReport
@@ -22,10 +22,18 @@ Names = list[str] | None
 
 
 def drill(
-    strategy: Annotated[Names, typer.Option(help="Only this strategy; may be repeated.")] = None,
+    operation: Annotated[
+        Names,
+        typer.Option(
+            "--operation", "--strategy", help="Only this strategy or other operation; may be repeated."
+        ),
+    ] = None,
     step: Annotated[Names, typer.Option(help="Only this step.")] = None,
     fault: Annotated[Names, typer.Option(help="Only this fault.")] = None,
     actor: Annotated[Names, typer.Option(help="Only faults that hit this actor.")] = None,
+    cell: Annotated[
+        Names, typer.Option(metavar="NAME", help="This cell, as --list names it; may be repeated.")
+    ] = None,
     count: Annotated[
         int | None, typer.Option("--sample", min=1, help="Only so many of the cells, spread evenly.")
     ] = None,
@@ -53,15 +61,15 @@ def drill(
     ] = Path("drill"),
     only_list: Annotated[bool, typer.Option("--list", help="Only list the cells.")] = False,
 ) -> None:
-    """Let every step of every migration strategy meet every fault, and check each time that all is well.
+    """Let every step of every operation on a job meet every fault, and check each time that all is well.
 
-    A cell starts a migration under load, does the harm when its step begins, and demands: one owner,
+    A cell starts an operation under load, does the harm when its step begins, and demands: one owner,
     nothing lost, duplicated, wrong or out of order, and results again soon after the harm is over. Exit
     code 1 if a cell is not clean. All cells take hours: choose some, or draw a sample.
 
     Example: `towpath drill --sample 20 --seed 7`
     """
-    cells = select(strategy or (), step or (), fault or (), actor or ())
+    cells = named(cell) if cell else select(operation or (), step or (), fault or (), actor or ())
     if count is not None:
         cells = sample(cells, count, seed)
     if only_list:
