@@ -130,9 +130,18 @@ def test_command_that_opens_the_new_output_when_meddled_with_then_is_that_of_the
 
 
 def test_failover_when_listed_then_does_not_cut_the_site_that_is_cut_off_already() -> None:
-    cut = {cell.actor for cell in select(["fail-over"], [], ["cut"])}
+    cut = {cell.actor for cell in select(["fail-over"], [], ["cut", "cut-to-hub", "cut-from-redis"])}
     assert cut == BROKERS - {ActorName.SOURCE_NATS}
 
 
 def test_operation_without_a_second_site_when_listed_then_hits_none() -> None:
     assert not {cell.actor for cell in select(["adjust", "update", "remove"])} & TARGETS
+
+
+@pytest.mark.parametrize(
+    ("fault", "actor"), [("two-coordinators", "coordinator"), ("redis-from-yesterday", "redis")]
+)
+def test_trouble_of_the_hub_when_listed_then_comes_once_for_each_step(fault: str, actor: str) -> None:
+    cells = select([], [], [fault])
+    assert {cell.actor for cell in cells} == {actor}
+    assert len(cells) == sum(len(table.steps) for table in OPERATIONS.values())

@@ -130,6 +130,21 @@ def test_cut_when_victim_is_a_broker_then_hits_the_link_of_its_site() -> None:
     assert (strike.target, strike.name, strike.fault) == (TargetKind.LINK, OUTPUT_SITE, "cut")
 
 
+@pytest.mark.parametrize(
+    ("fault", "parameters"),
+    [
+        ("cut", {}),
+        ("cut-to-hub", {"only": "to_hub"}),
+        ("cut-to-site", {"only": "to_site"}),
+        ("cut-from-redis", {"only": "from_redis"}),
+    ],
+)
+def test_cut_when_in_one_direction_then_says_which(fault: str, parameters: dict[str, str]) -> None:
+    strike = harm(cell(fault, "output-nats")).strike
+    assert strike is not None
+    assert (strike.fault, strike.parameters) == ("cut", parameters)
+
+
 @pytest.mark.parametrize(("actor", "machine"), [("output-nats", OUTPUT_SITE), ("redis", HUB_SCOPE)])
 def test_power_when_it_fails_then_hits_the_machine_that_the_actor_stands_for(
     actor: str, machine: str

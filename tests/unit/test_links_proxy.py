@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from running.waiting import WITHIN_S, eventually
-from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy import Link, LinkRoute
+from towpath.contracts.links import LinkConditions, OneWay
+from towpath.lab.proxy import FROM_REDIS, Link, LinkRoute
 
 SILENCE_S = 0.2
 """Time to wait before a test concludes that nothing arrives. Other data arrives in milliseconds."""
@@ -185,6 +185,34 @@ async def test_nothing_passes_and_no_one_is_told_when_the_link_is_cut() -> None:
         await send(far, b"to the site")
         assert await is_silent(far)
         assert await is_silent(near)
+
+
+async def test_only_one_direction_passes_when_the_other_is_cut_and_connections_break_when_that_ends() -> None:
+    for way in (OneWay.TO_HUB, OneWay.TO_SITE):
+        async with running_link() as (link, end):
+            near, far = await connected(link, end)
+            cut, whole = ((near, far), (far, near)) if way is OneWay.TO_HUB else ((far, near), (near, far))
+            link.shape(LinkConditions(cut_only=way))
+            await send(cut[0], b"held back")
+            assert await is_silent(cut[1])
+            await passes(*whole, b"arrives")
+            link.restore()
+            assert await is_broken(near)
+            await passes(*await connected(link, end), b"again")
+
+
+async def test_answers_of_redis_are_held_back_and_those_of_the_hub_pass_when_only_they_are_cut() -> None:
+    async with far_end() as (hub, hub_port), far_end() as (redis, redis_port):
+        to_redis = LinkRoute(("127.0.0.1", 0), (("127.0.0.1", redis_port),), FROM_REDIS)
+        async with Link("jfk", [route_to(hub_port), to_redis]) as link:
+            near_hub, far_hub = await connected(link, hub)
+            near_redis = await asyncio.open_connection("127.0.0.1", link.ports[1])
+            far_redis = await redis.accepted.get()
+            link.shape(LinkConditions(cut_only=OneWay.FROM_REDIS))
+            await passes(near_redis, far_redis, b"question")
+            await send(far_redis, b"answer")
+            assert await is_silent(near_redis)
+            await passes(far_hub, near_hub, b"from the hub")
 
 
 async def test_old_connections_break_and_new_ones_work_when_a_cut_ends() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from towpath.contracts.commands import MigrateJob, OperationState, OperationView, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
 from towpath.contracts.scenario import STEP_ACTIONS, Step
+from towpath.contracts.scenario_load import StandardJob
 from towpath.lab.scenarios import commands
 from towpath.lab.scenarios.commands import ACTIONS, BegunOperation, Commands
 
@@ -24,7 +26,7 @@ class ScriptedCoordinator:
         self.script = list(script)
         self.states: dict[str, OperationState] = {}
 
-    async def send(self, command: MigrateJob, *, attempt_s: float) -> Any:
+    async def send(self, command: MigrateJob, *, attempt_s: float = 1.0) -> Any:
         entry = self.script.pop(0)
         if isinstance(entry, ErrorCode):
             raise TowpathError(entry, "not now")
@@ -84,6 +86,27 @@ async def test_migration_when_it_is_not_retried_then_its_end_is_not_awaited(
     await found.carry_out(move())
 
     assert [begun.operation for begun in found.begun] == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "deploys"), [([ErrorCode.FAILED], True), ([ErrorCode.FAILED] * 2, False)]
+)
+async def test_deployment_when_the_engine_was_still_starting_then_is_asked_for_once_more(
+    monkeypatch: pytest.MonkeyPatch, refusals: list[ErrorCode], deploys: bool
+) -> None:
+    found = commands_to(ScriptedCoordinator(*refusals, OperationState.COMPLETED), monkeypatch)
+    found.sampler = SimpleNamespace(jobs={})  # type: ignore[assignment]
+
+    async def observed(spec: JobSpec) -> str:
+        return spec.name
+
+    monkeypatch.setattr(found, "_observe", observed)
+    job = StandardJob(name="j", workload="windows", site="jfk")
+    if deploys:
+        assert await found.deploy(job) == "j"
+    else:
+        with pytest.raises(TowpathError):
+            await found.deploy(job)
 
 
 async def test_failover_when_its_site_still_answers_then_is_asked_for_until_it_is_accepted(

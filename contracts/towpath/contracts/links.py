@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
@@ -24,6 +25,17 @@ SHORTEST_RESET_S = 0.1
 """Connections that live shorter carry nothing: `cut` says better what is meant."""
 
 
+class OneWay(StrEnum):
+    """A direction in which nothing passes, while all else does."""
+
+    TO_HUB = "to_hub"
+    """From the site to the hub and to Redis."""
+    TO_SITE = "to_site"
+    """From the hub and from Redis to the site."""
+    FROM_REDIS = "from_redis"
+    """From Redis to the site."""
+
+
 class LinkConditions(Model):
     """Conditions of a link. The default is a link that passes everything as fast as it can."""
 
@@ -31,6 +43,9 @@ class LinkConditions(Model):
     """Nothing passes in either direction, and no one is told, as when a cable is pulled: connections stay
     open, new ones are accepted and lead nowhere. When the cut ends, the connections that lived through
     it are closed, so that both ends connect again."""
+    cut_only: OneWay | None = None
+    """Only there nothing passes: questions arrive, say, and answers do not. Connections are those of the
+    link's emulation, which acknowledges what it holds back. When it ends, they are closed as after a cut."""
     for_s: float | None = Field(default=None, gt=0, le=LONGEST_S, allow_inf_nan=False)
     """Then the link restores itself, seconds; null: it stays so until it is told otherwise."""
     delay_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)

@@ -20,7 +20,7 @@ from towpath.contracts.scenario_expectations import Expectations
 from towpath.contracts.scenario_foresight import Announcement, Discharge
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
 from towpath.contracts.scenario_nodes import NodeStep
-from towpath.contracts.scenario_strikes import Interception, Strike
+from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.site import Durability
 
 ScenarioName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
@@ -228,6 +228,7 @@ class Step(Model):
     unload: list[RuleName] | None = Field(default=None, min_length=1)
     strike: Strike | None = None
     intercept: Interception | None = None
+    hub: HubTrouble | None = None
     migrate: Migration | None = None
     deploy: ScenarioJob | None = None
     update: Update | None = None

@@ -36,6 +36,16 @@ class Meddling(StrEnum):
     """The command is carried out and answered, and the coordinator dies without having read the answer."""
 
 
+class HubTrouble(StrEnum):
+    """Harm done to the coordinator's leadership, or to the registry."""
+
+    SECOND_COORDINATOR = "second_coordinator"
+    """A second coordinator takes the first for dead, and leads some seconds later. Then the first ends, is
+    restarted, and takes over again."""
+    REDIS_FROM_YESTERDAY = "redis_from_yesterday"
+    """Redis is killed, and starts with the data that it had at the beginning of `during`."""
+
+
 class Interception(Model):
     """Wait for the command of an operation's step, and meddle with it.
 

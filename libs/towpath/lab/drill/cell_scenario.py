@@ -25,7 +25,7 @@ from towpath.contracts.scenario import (
 )
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
-from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
+from towpath.contracts.scenario_strikes import HubTrouble, Interception, Meddling, Strike
 from towpath.lab.drill.matrix import (
     BROKERS,
     FAIL_OVER,
@@ -213,6 +213,8 @@ def _step(**action: Any) -> Step:
 def _harm(cell: Cell, job: str, outage_s: float) -> Step:
     """Return the step that does the harm."""
     process, kind = process_of(cell), TargetKind.PROCESS
+    where = {"job": job, "step": cell.step, "phase": "begun"}
+    begins = Trigger(event="operation.*.step", where=where, within_s=BEGINS_WITHIN_S)
     match cell.fault:
         case FaultName.KILL:
             strike = Strike(target=kind, name=process, fault="kill", parameters={"alone": True})
@@ -227,8 +229,15 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
             strike = Strike(
                 target=kind, name=process, fault="clock_jump", for_s=outage_s, parameters=parameters
             )
-        case FaultName.CUT:
-            strike = Strike(target=TargetKind.LINK, name=machine_of(cell), fault="cut", for_s=outage_s)
+        case FaultName.CUT | FaultName.CUT_TO_HUB | FaultName.CUT_TO_SITE | FaultName.CUT_FROM_REDIS:
+            only = cell.fault.removeprefix("cut").removeprefix("-").replace("-", "_")
+            strike = Strike(
+                target=TargetKind.LINK,
+                name=machine_of(cell),
+                fault="cut",
+                for_s=outage_s,
+                parameters={"only": only} if only else {},
+            )
         case FaultName.DISK_FULL:
             strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
         case FaultName.POWER:
@@ -242,11 +251,11 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
             return _intercepted(cell, job, Meddling.LOSE_REPLY)
         case FaultName.TWICE:
             return _intercepted(cell, job, Meddling.DELIVER_TWICE)
-    begins = {"job": job, "step": cell.step, "phase": "begun"}
-    return Step(
-        on=Trigger(event="operation.*.step", where=begins, within_s=BEGINS_WITHIN_S),
-        strike=strike,
-    )
+        case FaultName.TWO_COORDINATORS:
+            return Step(on=begins, hub=HubTrouble.SECOND_COORDINATOR)
+        case FaultName.REDIS_FROM_YESTERDAY:
+            return Step(on=begins, hub=HubTrouble.REDIS_FROM_YESTERDAY)
+    return Step(on=begins, strike=strike)
 
 
 def _intercepted(cell: Cell, job: str, do: Meddling) -> Step:

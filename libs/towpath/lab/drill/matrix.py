@@ -51,12 +51,22 @@ class FaultName(StrEnum):
     """For some seconds the process's clock is an hour ahead."""
     CUT = "cut"
     """Nothing passes between the site and the hub for some seconds, and no connection is closed."""
+    CUT_TO_HUB = "cut-to-hub"
+    """The same from the site to the hub and to Redis only: the site hears, and no one hears it."""
+    CUT_TO_SITE = "cut-to-site"
+    """The same from the hub and from Redis to the site only: the site is heard, and hears no one."""
+    CUT_FROM_REDIS = "cut-from-redis"
+    """The same from Redis to the site only."""
     DISK_FULL = "disk-full"
     """For some seconds no file of the process can be written, also if it is restarted meanwhile."""
     POWER = "power"
     """All processes of a site, or of the hub with Redis and the services, die at once, and start again."""
     LOSE_DISK = "lose-disk"
     """The power of the target fails, and it comes back empty, before the job is its own."""
+    TWO_COORDINATORS = "two-coordinators"
+    """A second coordinator starts, and leads. Then the first takes over again."""
+    REDIS_FROM_YESTERDAY = "redis-from-yesterday"
+    """Redis dies, and comes back with the data that it had before the operation."""
     LOSE_REPLY = "lose-reply"
     """The step is carried out and answered, and the coordinator dies without having read the answer."""
     TWICE = "twice"
@@ -108,6 +118,9 @@ EVERY_ACTOR = frozenset(ActorName)
 TARGETS = frozenset({ActorName.TARGET_AGENT, ActorName.TARGET_ENGINE, ActorName.TARGET_NATS})
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
 
+CUTS = (FaultName.CUT, FaultName.CUT_TO_HUB, FaultName.CUT_TO_SITE, FaultName.CUT_FROM_REDIS)
+"""All or a part of a site's link is cut."""
+
 HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.KILL: EVERY_ACTOR,
     FaultName.STOP: EVERY_ACTOR,
@@ -115,13 +128,15 @@ HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.SUSPEND: BROKERS,
     FaultName.CLOCK: EVERY_ACTOR,
     # A link ends at a site's broker: the same cut would count again for each other process of the site.
-    FaultName.CUT: BROKERS,
+    **dict.fromkeys(CUTS, BROKERS),
     # Coordinator and monitor keep no files.
     FaultName.DISK_FULL: EVERY_ACTOR - {ActorName.COORDINATOR, ActorName.MONITOR},
     # One actor for each machine: a site's broker, and Redis for the hub.
     FaultName.POWER: BROKERS | {ActorName.REDIS},
     # Any other site keeps what no one else has: events, results, or the only state of a job.
     FaultName.LOSE_DISK: frozenset({ActorName.TARGET_NATS}),
+    FaultName.TWO_COORDINATORS: frozenset({ActorName.COORDINATOR}),
+    FaultName.REDIS_FROM_YESTERDAY: frozenset({ActorName.REDIS}),
 }
 """Actors that a fault can hit, whatever the step. Other faults concern the command of a step, and so only
 the actor that gets it."""
@@ -180,7 +195,7 @@ def _makes_sense(table: StepTable, step: Step[Any], fault: FaultName, actor: Act
         return False
     if fault is FaultName.LOSE_DISK and step.name not in _undoable(table):
         return False
-    if fault is FaultName.CUT and table.name == FAIL_OVER and actor is ActorName.SOURCE_NATS:
+    if fault in CUTS and table.name == FAIL_OVER and actor is ActorName.SOURCE_NATS:
         return False  # It is cut off already.
     if fault in HITS:
         return actor in HITS[fault]

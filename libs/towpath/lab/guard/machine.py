@@ -65,7 +65,7 @@ class Machine:
             disk.cut_power()
         if lose_disks:
             for directory in self._directories():
-                _empty(directory)
+                empty(directory)
 
     def let_start(self) -> None:
         """Let the supervisor start what is missing. Harmless when it does so already."""
@@ -124,7 +124,8 @@ def _is_server(process: str) -> bool:
     return is_hub_process(process) or process.endswith(_SERVERS)
 
 
-def _empty(directory: Path) -> None:
+def empty(directory: Path) -> None:
+    """Delete everything in it but the configuration of servers."""
     for path in directory.glob("*"):
         if path.is_dir():
             shutil.rmtree(path)

@@ -8,9 +8,10 @@ import random
 import socket
 import struct
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from towpath.contracts.links import OneWay
 from towpath.lab.proxy.delay_line import DelayLine
 from towpath.lab.proxy.transmitter import Transmitter
 from towpath.lab.proxy.weather import Weather
@@ -37,6 +38,11 @@ class Direction:
     """Bytes."""
 
 
+TO_HUB = frozenset({OneWay.TO_HUB})
+TO_SITE = frozenset({OneWay.TO_SITE})
+FROM_REDIS = TO_SITE | {OneWay.FROM_REDIS}
+
+
 class ProxiedConnection:
     """A connection that a site opened, carried on to the far end."""
 
@@ -45,9 +51,11 @@ class ProxiedConnection:
         self._near = near
         self._writers = [near[1]]
 
-    async def run(self, far: Sequence[Address], out: Direction, back: Direction) -> None:
+    async def run(
+        self, far: Sequence[Address], out: Direction, back: Direction, ways_back: Collection[OneWay] = TO_SITE
+    ) -> None:
         """Carry everything until both ends have closed, or one broke. Closes both ends. The far end is one of
-        `far` that answers."""
+        `far` that answers. `ways_back` are those on which what comes back is."""
         reader, writer = self._near
         try:
             if self._weather.now.cut:
@@ -55,20 +63,22 @@ class ProxiedConnection:
             far_reader, far_writer = await _opened(far)
             self._writers.append(far_writer)
             async with asyncio.TaskGroup() as both:
-                both.create_task(self.carry(reader, far_writer, out))
-                both.create_task(self.carry(far_reader, writer, back))
+                both.create_task(self.carry(reader, far_writer, out, TO_HUB))
+                both.create_task(self.carry(far_reader, writer, back, ways_back))
         except* (OSError, TimeoutError):
             # The end that is left sees a broken connection, as without a proxy.
             pass
         finally:
             self.abort()
 
-    async def carry(self, source: StreamReader, sink: StreamWriter, direction: Direction) -> None:
+    async def carry(
+        self, source: StreamReader, sink: StreamWriter, direction: Direction, ways: Collection[OneWay] = ()
+    ) -> None:
         """Carry what comes from one end to the other until that end closes."""
-        line = DelayLine(self._weather)
+        line = DelayLine(self._weather, ways=ways)
         async with asyncio.TaskGroup() as both:
-            both.create_task(self._send(source, line, direction))
-            both.create_task(self._deliver(line, sink, direction))
+            both.create_task(self._send(source, line, direction, ways))
+            both.create_task(self._deliver(line, sink, direction, ways))
 
     def abort(self) -> None:
         """Close both ends at once; what is under way is lost."""
@@ -87,26 +97,32 @@ class ProxiedConnection:
         while await reader.read(PIECE_BYTES):
             pass
 
-    async def _send(self, source: StreamReader, line: DelayLine, direction: Direction) -> None:
+    async def _send(
+        self, source: StreamReader, line: DelayLine, direction: Direction, ways: Collection[OneWay]
+    ) -> None:
         """Read no faster than the link takes it: so the sender feels how slow the link is."""
         while True:
-            await self._weather.passable()
+            await self._weather.passable(ways)
             await direction.transmitter.ready()
             data = await source.read(direction.transmitter.largest_piece(PIECE_BYTES))
             await line.put(data, direction.transmitter.send(len(data)))
             if not data:
                 return
 
-    async def _deliver(self, line: DelayLine, sink: StreamWriter, direction: Direction) -> None:
+    async def _deliver(
+        self, line: DelayLine, sink: StreamWriter, direction: Direction, ways: Collection[OneWay]
+    ) -> None:
         # Everything is handed to the system before more is taken: what the proxy itself holds back
         # stays under the conditions of the link.
         sink.transport.set_write_buffer_limits(high=0)
         while data := await line.get():
-            await self._deliver_sliced(memoryview(data), sink, direction)
+            await self._deliver_sliced(memoryview(data), sink, direction, ways)
         if sink.can_write_eof():
             sink.write_eof()
 
-    async def _deliver_sliced(self, data: memoryview, sink: StreamWriter, direction: Direction) -> None:
+    async def _deliver_sliced(
+        self, data: memoryview, sink: StreamWriter, direction: Direction, ways: Collection[OneWay]
+    ) -> None:
         while data:
             size = self._weather.now.slice_bytes or len(data)
             sink.write(data[:size])
@@ -114,7 +130,7 @@ class ProxiedConnection:
             await sink.drain()
             data = data[size:]
             await self._weather.between_slices()
-            await self._weather.passable()
+            await self._weather.passable(ways)
 
 
 async def _opened(far: Sequence[Address]) -> tuple[StreamReader, StreamWriter]:

@@ -6,9 +6,10 @@ import asyncio
 import math
 import random
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from towpath.contracts.links import LONGEST_DELAY_MS, LinkConditions
+from towpath.contracts.links import LONGEST_DELAY_MS, LinkConditions, OneWay
 from towpath.lab.proxy.weather import Weather
 
 IN_FLIGHT_BYTES = 8 * 1024**2
@@ -62,8 +63,11 @@ class Piece:
 class DelayLine:
     """A queue that keeps every piece for the delay of the link. One task puts, one gets."""
 
-    def __init__(self, weather: Weather, in_flight: int = IN_FLIGHT_BYTES) -> None:
+    def __init__(
+        self, weather: Weather, in_flight: int = IN_FLIGHT_BYTES, ways: Collection[OneWay] = ()
+    ) -> None:
         self._weather = weather
+        self._ways = ways
         self._limit = in_flight
         self._pieces: deque[Piece] = deque()
         self._bytes = 0
@@ -100,7 +104,7 @@ class DelayLine:
         """Wait by the conditions of each moment, so that a change holds for what is under way, too."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._weather.passable()
+            await self._weather.passable(self._ways)
             left = piece.arrives_at(self._weather.now) - loop.time()
             if left <= 0:
                 return

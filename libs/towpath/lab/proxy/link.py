@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import logging
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy.connection import PIECE_BYTES, Address, Direction, ProxiedConnection
+from towpath.contracts.links import LinkConditions, OneWay
+from towpath.lab.proxy.connection import PIECE_BYTES, TO_SITE, Address, Direction, ProxiedConnection
 from towpath.lab.proxy.transmitter import Transmitter
 from towpath.lab.proxy.weather import Weather
 
@@ -31,6 +31,8 @@ class LinkRoute:
     """Where the link listens; port 0 lets the system choose."""
     far: tuple[Address, ...]
     """Where its connections lead: each to one that answers."""
+    ways_back: Collection[OneWay] = TO_SITE
+    """Ways on which the answers are."""
 
 
 class Link:
@@ -82,7 +84,7 @@ class Link:
         """Begin to listen. Raises `OSError` when a port is taken."""
         try:
             for route in self._routes:
-                accepted = partial(self._accepted, route.far)
+                accepted = partial(self._accepted, route)
                 self._servers.append(await asyncio.start_server(accepted, *route.near, limit=PIECE_BYTES))
         except OSError:
             for server in self._servers:
@@ -108,7 +110,8 @@ class Link:
         When a cut ends, the connections that lived through it break: bytes were lost to them.
         """
         self._stop_timer()
-        if self.conditions.cut and not conditions.cut:
+        ended = self.conditions.cut and not conditions.cut
+        if ended or self.conditions.cut_only not in (None, conditions.cut_only):
             self._break_all()
         if self.conditions.reset_every_s != conditions.reset_every_s:
             # Otherwise the interval goes on: conditions that are renewed must not put the reset off.
@@ -143,9 +146,9 @@ class Link:
         self._break_all()
         self._reset_at_intervals(every_s)
 
-    def _accepted(self, far: tuple[Address, ...], reader: StreamReader, writer: StreamWriter) -> None:
+    def _accepted(self, route: LinkRoute, reader: StreamReader, writer: StreamWriter) -> None:
         connection = ProxiedConnection(self._weather, (reader, writer))
-        task = asyncio.create_task(connection.run(far, self._out, self._back))
+        task = asyncio.create_task(connection.run(route.far, self._out, self._back, route.ways_back))
         self._open[task] = connection
         task.add_done_callback(self._ended)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
-from towpath.contracts.links import LinkConditions
+from towpath.contracts.links import LinkConditions, OneWay
 
 
 class Weather:
@@ -37,7 +38,7 @@ class Weather:
                 return
             await self.changed(within_s=left)
 
-    async def passable(self) -> None:
-        """Return as soon as the link is not cut."""
-        while self.now.cut:
+    async def passable(self, ways: Collection[OneWay] = ()) -> None:
+        """Return as soon as the link is not cut, nor one of these ways."""
+        while self.now.cut or self.now.cut_only in ways:
             await self.changed()

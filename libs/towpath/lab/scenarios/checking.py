@@ -41,7 +41,7 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
 def check_leased(scenario: Scenario) -> None:
     """Raise `TowpathError` if a killed run would leave harm behind on a mesh that is not its own."""
     for i, step in enumerate(scenario.timeline):
-        if step.strike is not None or step.intercept is not None:
+        if step.strike or step.intercept or step.hub:
             message = "a run that is killed does not end this, so it is not done to a mesh that runs already"
             allowed = "a run without --home; or `load` with a rule, which ends with its lease"
             place = f"timeline.{i}.{step.action}"
@@ -151,7 +151,7 @@ def _strikes(scenario: Scenario) -> Iterator[ErrorDetail]:
     known = sorted({each.name for table in tables().values() for each in table.steps})
     for i, step in enumerate(scenario.timeline):
         place = f"timeline.{i}.{step.action}"
-        if (step.strike or step.intercept) and scenario.mesh.topology is not None:
+        if (step.strike or step.intercept or step.hub) and scenario.mesh.topology is not None:
             message = "the run cannot reach processes in the nodes of a topology"
             yield _wrong(place, None, NODE_STEPS, message, ErrorCode.NOT_ALLOWED)
         elif step.strike is not None:

@@ -37,7 +37,7 @@ from towpath.contracts.scenario import (
 )
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.contracts.scenario_nodes import NodeStep, nodes_of
-from towpath.contracts.scenario_strikes import Interception, Strike
+from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.observer import ObservedJob, observed_job
@@ -45,6 +45,7 @@ from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.foreseeable import announce, discharge
+from towpath.lab.scenarios.hub_troubles import armed_trouble
 from towpath.lab.scenarios.interception import armed_interception
 from towpath.lab.scenarios.programs import run_program
 from towpath.lab.scenarios.restoration import Restoration, check_applied
@@ -93,12 +94,12 @@ class Commands:
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Job → held while a step moves it."""
     struck_until: float | None = None
-    """End of the last strike or interception, Unix seconds."""
+    """End of the last strike, interception or trouble of the hub, Unix seconds."""
     _armed: dict[int, Armed] = field(default_factory=dict)
-    """Strikes and interceptions, by their id."""
+    """Strikes, interceptions and troubles, by their id."""
 
     async def arm(self, timeline: Sequence[Step]) -> None:
-        """Prepare strikes and interceptions, so that they come at their moment. Raises `TowpathError`."""
+        """Prepare what the run itself does, so that they come at their moment. Raises `TowpathError`."""
         for step in timeline:
             if step.strike is not None:
                 self._armed[id(step.strike)] = await armed_strike(self.stage, step.strike)
@@ -106,6 +107,8 @@ class Commands:
                 self._armed[id(step.intercept)] = await armed_interception(
                     self.stage, step.intercept, self.exits
                 )
+            if step.hub is not None:
+                self._armed[id(step.hub)] = await armed_trouble(self.stage, step.hub, self.exits)
 
     async def carry_out(self, step: Step) -> None:
         """Do what a step says. Raises `TowpathError` when it is refused or not answered in time."""
@@ -113,9 +116,17 @@ class Commands:
         await handler(self, step.given)
 
     async def deploy(self, job: ScenarioJob) -> ObservedJob:
-        """Deploy a job and hear its results. Raises `TowpathError`."""
+        """Deploy a job and hear its results. Raises `TowpathError` when it fails twice.
+
+        The first deployment at a site starts its engine. A busy machine needs longer than that one waits.
+        """
         spec = spec_of(job)
-        await self.restoration.send(DeployJob(spec=spec))
+        try:
+            await self.restoration.send(DeployJob(spec=spec))
+        except TowpathError as error:
+            if error.detail.code is not ErrorCode.FAILED:
+                raise
+            await self.restoration.send(DeployJob(spec=spec))
         self.sampler.jobs[spec.name] = observed = await self._observe(spec)
         return observed
 
@@ -150,7 +161,7 @@ class Commands:
         end = asyncio.get_running_loop().time() + within_s
         return await asyncio.gather(*(self._ended(each, end) for each in self.begun))
 
-    async def _strike(self, given: Strike | Interception) -> None:
+    async def _strike(self, given: Strike | Interception | HubTrouble) -> None:
         await self._armed[id(given)]()
         self.struck_until = time.time()
 
@@ -317,6 +328,7 @@ ACTIONS: dict[str, tuple[Callable[[Commands, Any], Awaitable[Any]], Callable[[An
     "unload": (lambda run, given: run.rules.unload(given), ", ".join),
     "strike": (Commands._strike, lambda given: f"{given.fault} of {given.target} {given.name}"),
     "intercept": (Commands._strike, lambda given: f"{given.step} of {given.job}: {given.do}"),
+    "hub": (Commands._strike, str),
     "migrate": (Commands._migrate, lambda given: f"{given.job}{_at('to', given.to)} by {given.strategy}"),
     "deploy": (Commands.deploy, attrgetter("name")),
     "update": (Commands._update, attrgetter("spec.name")),

@@ -27,6 +27,9 @@ from towpath.telemetry.tracing import untraced
 
 CHANGE_S, ATTEMPT_S = 90.0, 10.0
 
+DEPLOY_S = 300.0
+"""Seconds for a deployment: the first at a site starts its engine, which can take a busy machine minutes."""
+
 APPLY_S = 240.0
 """Seconds for all jobs of a pipeline to change."""
 
@@ -209,7 +212,7 @@ class Restoration:
 
 
 def _deadline_s(change: Command[Any]) -> float:
-    return APPLY_S if isinstance(change, ApplyPipeline) else CHANGE_S
+    return {ApplyPipeline: APPLY_S, DeployJob: DEPLOY_S}.get(type(change), CHANGE_S)
 
 
 def _way_back(was: JobView, present: JobView) -> list[Command[Any]]:

@@ -11,7 +11,7 @@ from towpath.cli.connection import AnswerT, ask, load_mesh
 from towpath.cli.output import clock, print_json, print_table
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.links import LinkConditions, LinkView, ListLinks, RestoreLink, ShapeLink
+from towpath.contracts.links import LinkConditions, LinkView, ListLinks, OneWay, RestoreLink, ShapeLink
 from towpath.contracts.message import Command
 from towpath.mesh.home import Home
 
@@ -34,6 +34,7 @@ COLUMNS = (
 
 Site = Annotated[str, typer.Argument(metavar="SITE", help="Whose link to the hub.")]
 Cut = Annotated[bool, typer.Option("--cut", help="Let nothing pass, as when a cable is pulled.")]
+CutOnly = Annotated[OneWay | None, typer.Option("--cut-only", help="Let nothing pass in one direction.")]
 Delay = Annotated[float | None, typer.Option("--delay-ms", help="How long everything travels, one way.")]
 Jitter = Annotated[
     float | None, typer.Option("--jitter-ms", help="By how much the delay varies, up and down.")
@@ -69,6 +70,7 @@ def link(
     context: typer.Context,
     site: Site,
     cut: Cut = False,
+    cut_only: CutOnly = None,
     delay_ms: Delay = None,
     jitter_ms: Jitter = None,
     bandwidth: Bandwidth = None,
@@ -89,6 +91,7 @@ def link(
     """
     given: dict[str, Any] = {
         "cut": cut or None,
+        "cut_only": cut_only,
         "delay_ms": delay_ms,
         "jitter_ms": jitter_ms,
         "bandwidth_bytes_per_s": bandwidth,
@@ -118,8 +121,8 @@ def _command(site: str, given: dict[str, Any], restore: bool) -> ShapeLink | Res
             "say either how bad the link must be, or that it must be restored",
             field="link",
             value=site,
-            allowed="--restore, or at least one of --cut, --delay-ms, --jitter-ms, --bandwidth, --loss, "
-            "--slice-bytes and --reset-every",
+            allowed="--restore, or at least one of --cut, --cut-only, --delay-ms, --jitter-ms, --bandwidth, "
+            "--loss, --slice-bytes and --reset-every",
         )
     if restore:
         return RestoreLink(site=site)
@@ -139,12 +142,18 @@ async def _ask(home: Home, command: Command[AnswerT]) -> AnswerT:
     return await ask(home, command, deadline_s=DEADLINE_S, traced=True)
 
 
+def _state(conditions: LinkConditions) -> str:
+    if conditions.cut_only and not conditions.cut:
+        return f"cut {conditions.cut_only}"
+    return "cut" if conditions.cut else "perfect" if conditions.perfect else "worse"
+
+
 def _row(view: LinkView) -> tuple[object, ...]:
     conditions = view.conditions
     rate = conditions.bandwidth_bytes_per_s
     return (
         view.site,
-        "cut" if conditions.cut else "perfect" if conditions.perfect else "worse",
+        _state(conditions),
         f"{conditions.delay_ms:g} ms",
         f"{conditions.jitter_ms:g} ms",
         None if rate is None else f"{rate:,} B/s",

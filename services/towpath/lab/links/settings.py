@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.proxy import LinkRoute
+from towpath.lab.proxy import FROM_REDIS, LinkRoute
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.hub_settings import HubSettings
@@ -51,7 +51,7 @@ class LinkSettings(HubSettings):
         routes = {
             site: (
                 LinkRoute((listen, access.link_port), hub),
-                LinkRoute((listen, access.link_redis_port), (redis,)),
+                LinkRoute((listen, access.link_redis_port), (redis,), FROM_REDIS),
             )
             for site, access in mesh.sites.items()
         }
