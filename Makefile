@@ -97,8 +97,8 @@ bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, a
 	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)
 	@$(PYTHON) tests/bench/outliers.py $(SCALE)
 
-drill: setup ## Every step of three strategies meets every fault, hours long; report in drill/report.json (SAMPLE=, SEED=).
-	@.venv/bin/towpath drill $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),0) --json drill/report.json
+drill: setup ## Every step of every operation meets every fault, for days; goes on where it was stopped; report in drill/report.json, delete it to begin again (SAMPLE=, SEED=).
+	@.venv/bin/towpath drill $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),0) --continue --json drill/report.json
 
 campaign: setup ## Break a mesh on purpose, 60 seeded runs over the scenarios; reports go to campaign/ (RUNS=, SEED=).
 	@.venv/bin/towpath campaign --runs $(or $(RUNS),60) --seed $(or $(SEED),1)

@@ -11,6 +11,7 @@ import typer
 
 from towpath.cli.output import print_rich, say
 from towpath.contracts.autopilot import AutopilotMode
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Durability
 from towpath.lab.cli.showing import play_all, write_report
 from towpath.lab.drill.matrix import OUTAGE_S, RECOVERED_WITHIN_S, Cell, Conditions, named, sample, select
@@ -59,6 +60,9 @@ def drill(
     output: Annotated[
         Path, typer.Option(help="Where the mesh, its logs, and scenario and journal of each cell go.")
     ] = Path("drill"),
+    goes_on: Annotated[
+        bool, typer.Option("--continue", help="Only cells that the report --json does not have yet.")
+    ] = False,
     only_list: Annotated[bool, typer.Option("--list", help="Only list the cells.")] = False,
 ) -> None:
     """Let every step of every operation on a job meet every fault, and check each time that all is well.
@@ -66,6 +70,8 @@ def drill(
     A cell starts an operation under load, does the harm when its step begins, and demands: one owner,
     nothing lost, duplicated, wrong or out of order, and results again soon after the harm is over. Exit
     code 1 if a cell is not clean. All cells take hours: choose some, or draw a sample.
+
+    A drill that was stopped goes on with `--continue`. The cell under way begins again.
 
     Example: `towpath drill --sample 20 --seed 7`
     """
@@ -76,9 +82,11 @@ def drill(
         return _list(cells)
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.drill.table import matrix_table
+    from towpath.lab.scenarios.campaign_report import CampaignReport
 
     conditions = Conditions(recovered_within_s, outage_s, durability, autopilot, encrypted)
-    report = asyncio.run(_run(cells, seed, conditions, output, json_file))
+    report = _earlier(cells, seed, json_file) if goes_on else CampaignReport(seed=seed, planned=len(cells))
+    report = asyncio.run(_run(cells, report, conditions, output, json_file))
     print_rich(matrix_table(report))
     if not report.passed:
         raise typer.Exit(1)
@@ -90,19 +98,32 @@ def _list(cells: list[Cell]) -> None:
     say(f"{len(cells)} cells")
 
 
+def _earlier(cells: list[Cell], seed: int, json_file: Path | None) -> CampaignReport:
+    """Return the report so far, without cells that are not asked for. Raises `TowpathError`."""
+    from towpath.lab.drill.continuing import earlier
+
+    if json_file is None:
+        raise TowpathError(
+            ErrorCode.INVALID, "no report to go on with", field="continue", allowed="with --json FILE"
+        )
+    return earlier(json_file, cells, seed)
+
+
 async def _run(
-    cells: list[Cell], seed: int, conditions: Conditions, output: Path, json_file: Path | None
+    cells: list[Cell], report: CampaignReport, conditions: Conditions, output: Path, json_file: Path | None
 ) -> CampaignReport:
+    from towpath.lab.drill.continuing import left
     from towpath.lab.drill.table import cell_line
     from towpath.lab.scenarios.campaign import Campaign, PlannedRun
-    from towpath.lab.scenarios.campaign_report import CampaignReport
 
     def write(report: CampaignReport) -> None:
         if json_file is not None:
             write_report(json_file, report)
 
-    planned = [PlannedRun(str(path), 0) for path in _written(cells, conditions, output / "cells")]
-    report = CampaignReport(seed=seed, planned=len(planned))
+    written = _written(left(cells, report), conditions, output / "cells")
+    planned = [PlannedRun(str(path), 0) for path in written]
+    if not planned:
+        return report
     return await play_all(Campaign(planned, output), report, line=cell_line, write=write)
 
 

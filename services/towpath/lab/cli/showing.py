@@ -45,18 +45,22 @@ async def play_all(
     line: Callable[[RunReport], str],
     write: Callable[[CampaignReport], None],
 ) -> CampaignReport:
-    """Play a campaign; show each run on a line, and add it to the report.
+    """Play a campaign; show each run on a line, and add it to the report, which may have earlier runs.
 
     The report is written after each run, so that an interrupted campaign leaves one.
     """
     begun = time.monotonic()
+    before_s, before_restarts = report.seconds, report.restarts
     with progress(begun) as tell:
         campaign.say = tell
         async with aclosing(campaign.run()) as done:
             async for run in done:
                 runs = [*report.runs, run]
                 tell(f"{len(runs):3}/{report.planned} {line(run)}")
-                took = {"seconds": round(time.monotonic() - begun, 1), "restarts": campaign.restarts}
+                took = {
+                    "seconds": round(before_s + time.monotonic() - begun, 1),
+                    "restarts": before_restarts + campaign.restarts,
+                }
                 report = report.model_copy(update={"runs": runs, **took})
                 await asyncio.to_thread(write, report)
     return report
