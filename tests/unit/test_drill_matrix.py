@@ -16,6 +16,7 @@ from towpath.lab.drill.matrix import (
     FaultName,
     matrix,
     named,
+    pairs,
     sample,
     select,
 )
@@ -145,3 +146,15 @@ def test_trouble_of_the_hub_when_listed_then_comes_once_for_each_step(fault: str
     cells = select([], [], [fault])
     assert {cell.actor for cell in cells} == {actor}
     assert len(cells) == sum(len(table.steps) for table in OPERATIONS.values())
+
+
+def test_pairs_when_listed_then_are_the_same_each_time_and_have_names_that_are_found_again() -> None:
+    listed = pairs()
+    assert listed == pairs()
+    assert named([listed[7].name]) == [listed[7]]
+    assert len({cell.scenario for cell in (*listed, *matrix())}) == len(listed) + len(matrix())
+
+
+def test_select_when_pairs_are_wanted_too_then_has_both() -> None:
+    assert select(paired=None) == [*matrix(), *pairs()]
+    assert select(["update"], paired=True) == [cell for cell in pairs() if cell.operation == "update"]

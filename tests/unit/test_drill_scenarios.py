@@ -16,6 +16,7 @@ from towpath.lab.drill.cell_scenario import (
     INPUT_SITE,
     OTHER_SITE,
     OUTPUT_SITE,
+    has_two_inputs,
     output_site_of,
     process_of,
     scenario_of,
@@ -23,7 +24,7 @@ from towpath.lab.drill.cell_scenario import (
     target_of,
     workload_of,
 )
-from towpath.lab.drill.matrix import CHANGES, OPERATIONS, ActorName, Cell, FaultName, matrix, select
+from towpath.lab.drill.matrix import CHANGES, OPERATIONS, ActorName, Cell, FaultName, matrix, pairs, select
 from towpath.lab.drill.table import cell_line, matrix_table
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.workload import spec_of
@@ -165,7 +166,8 @@ def test_disk_when_it_is_lost_then_is_never_that_of_a_site_with_events_or_result
 
 def test_events_when_the_disk_of_the_intake_is_full_then_may_be_missing_and_else_not() -> None:
     for each in matrix():
-        full = each.fault is FaultName.DISK_FULL and process_of(each) == "a-nats"
+        intakes = {"a-nats", "out-nats"} if has_two_inputs(each) else {"a-nats"}
+        full = each.fault is FaultName.DISK_FULL and process_of(each) in intakes
         assert scenario_of(each).expect.unstored.hold(1) is full
         assert scenario_of(each).expect.lost.at_most == 0
 
@@ -242,3 +244,29 @@ def test_failover_when_played_then_its_source_is_cut_off_before_and_the_results_
         assert asked.fail_over is not None
         assert (lost.strike.target, lost.strike.name) == (TargetKind.LINK, job.site)
         assert (job.site, job.standby, job.output_site) == (source_of(each), target_of(each), OUTPUT_SITE)
+
+
+def test_job_when_it_has_two_inputs_then_both_have_a_load_at_their_site() -> None:
+    cells = [each for each in matrix() if has_two_inputs(each)]
+    assert {each.operation for each in cells} == set(OPERATIONS) - {"parallel", "remove"}
+    for each in cells:
+        scenario = scenario_of(each)
+        inputs = {(entry.site, entry.topic) for entry in spec_of(scenario.jobs[0]).inputs}
+        assert inputs == {(load.site, load.topic) for load in scenario.load}
+        assert len(inputs) == 2
+
+
+def test_pair_when_played_then_its_second_fault_waits_for_the_next_step_or_for_the_end() -> None:
+    pair = pairs()[0]
+    first, second = scenario_of(pair).timeline[:2]
+    assert first.on is not None
+    assert second.on is not None
+    assert (first.on.where["step"], second.on.where["step"]) == (pair.step, pair.next_step)
+    assert (first.on.unless_ended, second.on.unless_ended) == (None, first.on.where["job"])
+
+
+def test_pairs_when_made_then_are_valid_and_hit_two_parties() -> None:
+    for each in pairs()[::40]:
+        check_scenario(scenario_of(each))
+        assert each.second
+        assert each.second[1].partition("-")[0] != each.party

@@ -219,6 +219,27 @@ async def test_timeline_when_played_then_steps_come_in_order_of_time_and_event()
     assert done == ["scale 0.0", "migrate 0.05", "remove None"]
 
 
+@pytest.mark.parametrize(("begins", "done"), [(True, ["remove"]), (False, [])])
+async def test_step_that_an_end_makes_needless_when_that_comes_first_then_is_left_out(
+    begins: bool, done: list[str]
+) -> None:
+    executed: list[str] = []
+
+    async def carry_out(step: Step) -> None:
+        executed.append(step.action)
+
+    events = MeshEvents(Journal(None), lambda ended: None)
+    trigger = {"event": "operation.*.step", "where": {"step": "resume"}, "unless_ended": "counted"}
+    timeline = Timeline(
+        steps({"on": trigger, "remove": {"job": "counted"}}), carry_out, events, Journal(None)
+    )
+    if begins:
+        events.take("operation.m1.step", {"job": "counted", "step": "resume"})
+    events.take("operation.m1.ended", {"job": "counted"})
+    await timeline.play()
+    assert (executed, timeline.problems) == (done, [])
+
+
 async def test_timeline_when_a_step_fails_then_the_others_go_on_and_it_is_told() -> None:
     done: list[str] = []
 

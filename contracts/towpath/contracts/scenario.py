@@ -144,6 +144,8 @@ class Trigger(Model):
     """Wait so long behind it."""
     within_s: Seconds = 30.0
     """The run has failed when it does not come within so long, from the beginning of `during`."""
+    unless_ended: JobName | None = None
+    """Leave the step out if an operation on this job ends before."""
 
 
 class Migration(Model):

@@ -141,6 +141,8 @@ class StandardJob(Model):
     """Where it runs first."""
     input_site: SiteName | None = None
     """Where its events come in; null: where it runs first."""
+    second_input_site: SiteName | None = None
+    """Where it has another input with the same topic. Null: it has one. Only `windows` can have two."""
     output_site: SiteName | None = None
     """Where its results are kept; null: where it runs first."""
     topic: Topic = DEVICE_TOPIC
@@ -148,6 +150,12 @@ class StandardJob(Model):
     trigger_s: float = Field(default=0.5, ge=0, le=3600)
     standby: SiteName | None = None
     """Where it goes on if its site is lost. Its state is copied there every second."""
+
+    @model_validator(mode="after")
+    def _judged(self) -> StandardJob:
+        if self.second_input_site is not None and self.workload != "windows":
+            raise ValueError("of the standard jobs, only windows can have two inputs")
+        return self
 
 
 def _kind_of_job(given: Any) -> str:

@@ -45,6 +45,12 @@ the third, so that every result crosses a link, others at the first."""
 
 LOAD = SyntheticLoad(site=INPUT_SITE, topic="site/drill", rate=200.0, keys=5, disorder_s=0.2)
 
+SECOND_LOAD = LOAD.model_copy(update={"site": OUTPUT_SITE, "rate": 50.0})
+"""Of jobs with two inputs: the other one is slower, and at another site."""
+
+TWO_INPUTS_EVERY = 4
+"""Every Nth cell whose job computes windows has a job with two inputs."""
+
 CAUGHT_UP = 4000
 """Events that a job may be behind: those of twenty seconds. A cell begins when the job has processed some. It
 does not wait until the job has caught up with an outage: it is judged by how soon results flow again."""
@@ -60,6 +66,9 @@ AHEAD_S = 3600
 OPERATE_AT_S = 0.1
 BEGINS_WITHIN_S = 120.0
 """Seconds for the step to begin: those before it wait for micro-batches."""
+
+SECOND_WITHIN_S = 300.0
+"""Seconds for the next step to begin, or for the operation to end: longer than any retry after one fault."""
 
 HOLD_S = 5.0
 """Seconds for which a twin runs: some micro-batches of both."""
@@ -90,6 +99,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         site=source_of(cell),
         input_site=INPUT_SITE,
         output_site=output_site_of(cell),
+        second_input_site=SECOND_LOAD.site if has_two_inputs(cell) else None,
         topic=LOAD.topic,
         standby=target_of(cell) if cell.operation == FAIL_OVER else None,
     )
@@ -104,7 +114,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
             encrypted=conditions.encrypted,
         ),
         jobs=[job],
-        load=[LOAD],
+        load=[LOAD, *([SECOND_LOAD] if job.second_input_site else [])],
         steady_state=_steady_state(cell, job.name),
         phases=Phases(
             before_s=FLOWS_S if is_removed else 0,
@@ -113,7 +123,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
             after_s=CAUGHT_UP_WITHIN_S,
             steady_s=0,
         ),
-        timeline=[_harm(cell, job.name, conditions.outage_s), *_operation(cell, job, conditions.outage_s)],
+        timeline=[*_harms(cell, job.name, conditions.outage_s), *_operation(cell, job, conditions.outage_s)],
         expect=Expectations(
             recovers_within_s=None,
             results_again_within_s=None if is_removed else conditions.recovered_within_s,
@@ -136,6 +146,11 @@ def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
     if cell.operation == REMOVE:
         return "cleaned"
     return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
+
+
+def has_two_inputs(cell: Cell) -> bool:
+    """Return true if a cell's job reads from two sites."""
+    return workload_of(cell) == "windows" and crc32(cell.name.encode()) // 12 % TWO_INPUTS_EVERY == 0
 
 
 def output_site_of(cell: Cell) -> str:
@@ -161,16 +176,17 @@ def target_of(cell: Cell) -> str:
     return INPUT_SITE if source_of(cell) == OTHER_SITE else OTHER_SITE
 
 
-def process_of(cell: Cell) -> str:
-    """Return the name of the process that the fault hits."""
-    role, _, part = cell.actor.partition("-")
+def process_of(cell: Cell, actor: ActorName | None = None) -> str:
+    """Return the name of the process that an actor of a cell is; by default the one that the fault hits."""
+    actor = actor or cell.actor
+    role, _, part = actor.partition("-")
     sites = {"source": source_of(cell), "target": target_of(cell), "output": OUTPUT_SITE}
-    return f"{sites[role]}-{part}" if role in sites else cell.actor
+    return f"{sites[role]}-{part}" if role in sites else actor
 
 
-def machine_of(cell: Cell) -> str:
-    """Return the machine that a cell's actor stands for: the site of a broker, or the hub."""
-    return HUB_SCOPE if cell.actor is ActorName.REDIS else process_of(cell).partition("-")[0]
+def machine_of(cell: Cell, actor: ActorName) -> str:
+    """Return the machine that an actor of a cell stands for: the site of a broker, or the hub."""
+    return HUB_SCOPE if actor is ActorName.REDIS else process_of(cell, actor).partition("-")[0]
 
 
 def _steady_state(cell: Cell, job: str) -> list[Probe]:
@@ -210,30 +226,48 @@ def _step(**action: Any) -> Step:
     return Step(at=OPERATE_AT_S, **action)
 
 
-def _harm(cell: Cell, job: str, outage_s: float) -> Step:
-    """Return the step that does the harm."""
-    process, kind = process_of(cell), TargetKind.PROCESS
+def _harms(cell: Cell, job: str, outage_s: float) -> list[Step]:
+    """Return the steps that do the harm. After the first one, the operation may end before the second."""
     where = {"job": job, "step": cell.step, "phase": "begun"}
     begins = Trigger(event="operation.*.step", where=where, within_s=BEGINS_WITHIN_S)
-    match cell.fault:
+    harms = [_harm(cell, cell.fault, cell.actor, begins, outage_s)]
+    if cell.second:
+        fault, actor = cell.second
+        next_one = begins.model_copy(
+            update={
+                "where": {**where, "step": cell.next_step},
+                "within_s": SECOND_WITHIN_S,
+                "unless_ended": job,
+            }
+        )
+        harms.append(_harm(cell, fault, actor, next_one, outage_s))
+    return harms
+
+
+def _harm(cell: Cell, fault: FaultName, actor: ActorName, begins: Trigger, outage_s: float) -> Step:
+    """Return the step that does one fault to one actor when a step begins."""
+    process, kind = process_of(cell, actor), TargetKind.PROCESS
+    match fault:
         case FaultName.KILL:
             strike = Strike(target=kind, name=process, fault="kill", parameters={"alone": True})
         case FaultName.STOP:
-            for_s = min(BROKER_PAUSE_S, outage_s) if cell.actor in BROKERS else outage_s
+            for_s = min(BROKER_PAUSE_S, outage_s) if actor in BROKERS else outage_s
             strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
         case FaultName.SUSPEND:
             for_s = min(BROKER_PAUSE_S, outage_s)
-            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell), fault="pause", for_s=for_s)
+            strike = Strike(
+                target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="pause", for_s=for_s
+            )
         case FaultName.CLOCK:
             parameters = {"seconds": AHEAD_S}
             strike = Strike(
                 target=kind, name=process, fault="clock_jump", for_s=outage_s, parameters=parameters
             )
         case FaultName.CUT | FaultName.CUT_TO_HUB | FaultName.CUT_TO_SITE | FaultName.CUT_FROM_REDIS:
-            only = cell.fault.removeprefix("cut").removeprefix("-").replace("-", "_")
+            only = fault.removeprefix("cut").removeprefix("-").replace("-", "_")
             strike = Strike(
                 target=TargetKind.LINK,
-                name=machine_of(cell),
+                name=machine_of(cell, actor),
                 fault="cut",
                 for_s=outage_s,
                 parameters={"only": only} if only else {},
@@ -241,16 +275,16 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
         case FaultName.DISK_FULL:
             strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
         case FaultName.POWER:
-            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell), fault="power")
+            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="power")
         case FaultName.LOSE_DISK:
             parameters = {"lose_disks": True}
             strike = Strike(
-                target=TargetKind.MACHINE, name=machine_of(cell), fault="power", parameters=parameters
+                target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="power", parameters=parameters
             )
         case FaultName.LOSE_REPLY:
-            return _intercepted(cell, job, Meddling.LOSE_REPLY)
+            return _intercepted(begins, Meddling.LOSE_REPLY)
         case FaultName.TWICE:
-            return _intercepted(cell, job, Meddling.DELIVER_TWICE)
+            return _intercepted(begins, Meddling.DELIVER_TWICE)
         case FaultName.TWO_COORDINATORS:
             return Step(on=begins, hub=HubTrouble.SECOND_COORDINATOR)
         case FaultName.REDIS_FROM_YESTERDAY:
@@ -258,10 +292,13 @@ def _harm(cell: Cell, job: str, outage_s: float) -> Step:
     return Step(on=begins, strike=strike)
 
 
-def _intercepted(cell: Cell, job: str, do: Meddling) -> Step:
-    about = Interception(job=job, step=cell.step, do=do, within_s=BEGINS_WITHIN_S)
+def _intercepted(begins: Trigger, do: Meddling) -> Step:
+    about = Interception(job=begins.where["job"], step=begins.where["step"], do=do, within_s=begins.within_s)
     return Step(at=0.0, intercept=about)
 
 
 def _fills_intake(cell: Cell) -> bool:
-    return cell.fault is FaultName.DISK_FULL and process_of(cell) == f"{INPUT_SITE}-nats"
+    faults = [(cell.fault, cell.actor), *([cell.second] if cell.second else [])]
+    full = [process_of(cell, actor) for fault, actor in faults if fault is FaultName.DISK_FULL]
+    intakes = [INPUT_SITE, *([SECOND_LOAD.site] if has_two_inputs(cell) else [])]
+    return any(f"{site}-nats" in full for site in intakes)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Final
+from zlib import crc32
 
 from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -118,6 +119,9 @@ EVERY_ACTOR = frozenset(ActorName)
 TARGETS = frozenset({ActorName.TARGET_AGENT, ActorName.TARGET_ENGINE, ActorName.TARGET_NATS})
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
 
+ONCE = frozenset({FaultName.LOSE_DISK, FaultName.LOSE_REPLY, FaultName.TWICE})
+"""Faults that are not the second of a pair: after the first, there may be no copy to lose, or no command."""
+
 CUTS = (FaultName.CUT, FaultName.CUT_TO_HUB, FaultName.CUT_TO_SITE, FaultName.CUT_FROM_REDIS)
 """All or a part of a site's link is cut."""
 
@@ -155,6 +159,10 @@ OPENS_OUTPUT = open_output.name
 """Step of a redirect at the site that the results go to."""
 
 
+LONGEST_NAME, SHORTENED = 64, 55
+"""Characters of a scenario's name, and of the part of a longer one that is kept."""
+
+
 @dataclass(frozen=True, order=True)
 class Cell:
     """One cell of the matrix."""
@@ -164,16 +172,31 @@ class Cell:
     step: str
     fault: FaultName
     actor: ActorName
+    second: tuple[FaultName, ActorName] | tuple[()] = ()
+    """Fault and actor at the next step. Empty: one fault is all."""
 
     @property
     def name(self) -> str:
-        """For people: `general/pause-transfer/kill/source-engine`."""
-        return f"{self.operation}/{self.step}/{self.fault}/{self.actor}"
+        """For people: `general/pause-transfer/kill/source-engine`, and of a pair `…/then/stop/redis`."""
+        second = f"/then/{'/'.join(self.second)}" if self.second else ""
+        return f"{self.operation}/{self.step}/{self.fault}/{self.actor}{second}"
 
     @property
     def scenario(self) -> str:
-        """Name of its scenario: `general-pause-transfer-kill-source-engine`."""
-        return self.name.replace("/", "-")
+        """Name of its scenario: `general-pause-transfer-kill-source-engine`. A long one is cut off."""
+        name = self.name.replace("/", "-")
+        return name if len(name) <= LONGEST_NAME else f"{name[:SHORTENED]}-{crc32(name.encode()):08x}"
+
+    @property
+    def party(self) -> str:
+        """The site, or the process of the hub, that its fault hits."""
+        return self.actor.partition("-")[0]
+
+    @property
+    def next_step(self) -> str | None:
+        """The step after this one. None if it is the last."""
+        names = [step.name for step in OPERATIONS[self.operation].steps]
+        return next((after for name, after in pairwise(names) if name == self.step), None)
 
 
 def matrix() -> list[Cell]:
@@ -186,6 +209,26 @@ def matrix() -> list[Cell]:
         for actor in ActorName
         if _makes_sense(table, step, fault, actor)
     ]
+
+
+def pairs() -> list[Cell]:
+    """Return a pair for each cell whose step has a next one: there, another party meets a fault, too.
+
+    Which fault and whom is drawn by the cell's name. All pairs would take years.
+    """
+    single = matrix()
+    at: defaultdict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in single:
+        if cell.fault not in ONCE:
+            at[cell.operation, cell.step].append(cell)
+    found: list[Cell] = []
+    for cell in single:
+        if cell.fault is FaultName.LOSE_DISK or cell.next_step is None:
+            continue
+        seconds = [other for other in at[cell.operation, cell.next_step] if other.party != cell.party]
+        other = seconds[crc32(cell.name.encode()) % len(seconds)]
+        found.append(replace(cell, second=(other.fault, other.actor)))
+    return found
 
 
 def _makes_sense(table: StepTable, step: Step[Any], fault: FaultName, actor: ActorName) -> bool:
@@ -221,12 +264,15 @@ def select(
     steps: Collection[str] = (),
     faults: Collection[str] = (),
     actors: Collection[str] = (),
+    *,
+    paired: bool | None = False,
 ) -> list[Cell]:
     """Return the cells with these operations, steps, faults and actors. An empty collection allows all.
 
-    Raises `TowpathError` for a name that the matrix does not have, and if no cell is left.
+    `paired`: only pairs of faults; null: single ones and pairs. Of a pair, the first fault counts. Raises
+    `TowpathError` for a name that the matrix does not have, and if no cell is left.
     """
-    cells = matrix()
+    cells = [*(matrix() if not paired else ()), *(pairs() if paired is not False else ())]
     _check("operation", operations, (cell.operation for cell in cells))
     _check("step", steps, (cell.step for cell in cells))
     _check("fault", faults, (cell.fault for cell in cells))
@@ -252,7 +298,7 @@ def select(
 
 def named(names: Collection[str]) -> list[Cell]:
     """Return the cells of these names, such as `update/stop-job/kill/redis`. Raises `TowpathError`."""
-    cells = {cell.name: cell for cell in matrix()}
+    cells = {cell.name: cell for cell in (*matrix(), *pairs())}
     for name in names:
         if name not in cells:
             raise TowpathError(

@@ -1,4 +1,7 @@
-"""The table of a drill: one row per step, one column per fault, one mark for each actor that was hit."""
+"""The table of a drill: one row per step, one column per fault, one mark for each cell.
+
+A pair of faults is in the column of the first one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from towpath.lab.drill.matrix import OPERATIONS, FaultName, matrix
+from towpath.lab.drill.matrix import OPERATIONS, FaultName, matrix, pairs
 from towpath.lab.scenarios.campaign_report import CampaignReport
 from towpath.lab.scenarios.report import RunReport
 
 CLEAN, NOT_CLEAN = "●", "✗"
 
-CELLS = {cell.scenario: cell for cell in matrix()}
+CELLS = {cell.scenario: cell for cell in (*matrix(), *pairs())}
 """The cells by the names of their scenarios."""
 
 

@@ -59,10 +59,11 @@ def spec_of(job: ScenarioJob) -> JobSpec:
     if isinstance(job, JobSpec):
         return job
     assert isinstance(job, StandardJob)
+    sites = [job.input_site or job.site, *([job.second_input_site] if job.second_input_site else [])]
     return JobSpec(
         name=job.name,
         site=job.site,
-        inputs=[Input(site=job.input_site or job.site, topic=job.topic, start="latest")],
+        inputs=[Input(site=site, topic=job.topic, start="latest") for site in sites],
         output=Output(site=job.output_site or job.site, topic=f"drill/{job.name}"),
         operator=OPERATORS[job.workload],
         trigger_s=job.trigger_s,

@@ -84,7 +84,9 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
     named = [(f"load.{i}.site", load.site) for i, load in enumerate(scenario.load)]
     for i, job in enumerate(scenario.jobs):
         parts = (
-            ("site", "input_site", "output_site", "standby") if isinstance(job, StandardJob) else ("site",)
+            ("site", "input_site", "second_input_site", "output_site", "standby")
+            if isinstance(job, StandardJob)
+            else ("site",)
         )
         named += [(f"jobs.{i}.{part}", getattr(job, part)) for part in parts if getattr(job, part)]
     for i, probe in enumerate(scenario.steady_state):

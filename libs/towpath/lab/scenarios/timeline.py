@@ -4,15 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.scenario import Step
+from towpath.contracts.scenario import Step, Trigger
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.commands import what_of
 from towpath.lab.scenarios.mesh_events import MeshEvents
+from towpath.tasks import end
 
 CarryOut = Callable[[Step], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class _Awaited:
+    """The event that a step waits for, and the one that ends the wait."""
+
+    heard: asyncio.Event
+    ended: asyncio.Event | None
+
+    @classmethod
+    def of(cls, trigger: Trigger, events: MeshEvents) -> _Awaited:
+        if trigger.unless_ended is None:
+            return cls(events.expect(trigger), None)
+        over = Trigger(event="operation.*.ended", where={"job": trigger.unless_ended})
+        return cls(events.expect(trigger), events.expect(over))
+
+    async def comes(self) -> bool:
+        """Wait for the event. Return false if the wait was ended before."""
+        waits = [asyncio.create_task(each.wait()) for each in (self.heard, self.ended) if each is not None]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(waits)
+        return self.heard.is_set()
 
 
 class Timeline:
@@ -25,7 +51,7 @@ class Timeline:
         self._carry_out, self._events, self._journal = carry_out, events, journal
         timed = sorted((s for s in steps if s.at is not None), key=lambda s: s.at or 0.0)
         self._timed = [(at or 0.0, list(group)) for at, group in groupby(timed, key=lambda s: s.at)]
-        self._triggered = [(step, events.expect(step.on)) for step in steps if step.on is not None]
+        self._triggered = [(step, _Awaited.of(step.on, events)) for step in steps if step.on is not None]
 
     async def play(self) -> None:
         """Execute all steps, counted from now, and return when the last one is done."""
@@ -40,11 +66,13 @@ class Timeline:
         for step in steps:
             await self._do(step)
 
-    async def _on(self, step: Step, heard: asyncio.Event) -> None:
+    async def _on(self, step: Step, awaited: _Awaited) -> None:
         assert step.on is not None
         try:
             async with asyncio.timeout(step.on.within_s):
-                await heard.wait()
+                if not await awaited.comes():
+                    self._journal.add(Entry.STEP, action=step.action, what=f"left out: {what_of(step)}")
+                    return
         except TimeoutError:
             self._problem(step, f"{step.on.event} did not come within {step.on.within_s:g} s")
             return

@@ -32,6 +32,10 @@ def drill(
     step: Annotated[Names, typer.Option(help="Only this step.")] = None,
     fault: Annotated[Names, typer.Option(help="Only this fault.")] = None,
     actor: Annotated[Names, typer.Option(help="Only faults that hit this actor.")] = None,
+    paired: Annotated[
+        bool | None,
+        typer.Option("--pairs/--singles", help="Only pairs of faults, or only single ones. Default: both."),
+    ] = None,
     cell: Annotated[
         Names, typer.Option(metavar="NAME", help="This cell, as --list names it; may be repeated.")
     ] = None,
@@ -75,7 +79,8 @@ def drill(
 
     Example: `towpath drill --sample 20 --seed 7`
     """
-    cells = named(cell) if cell else select(operation or (), step or (), fault or (), actor or ())
+    chosen = (operation or (), step or (), fault or (), actor or ())
+    cells = named(cell) if cell else select(*chosen, paired=paired)
     if count is not None:
         cells = sample(cells, count, seed)
     if only_list:
