@@ -149,7 +149,7 @@ class StandardJob(Model):
     """Its inputs."""
     trigger_s: float = Field(default=0.5, ge=0, le=3600)
     standby: SiteName | None = None
-    """Where it goes on if its site is lost. Its state is copied there every second."""
+    """Where it goes on if its site is lost. Its state is copied there every five seconds."""
 
     @model_validator(mode="after")
     def _judged(self) -> StandardJob:

@@ -84,10 +84,10 @@ MISSED_S = 30.0
 seconds; the rest is for the failover itself."""
 
 COPY_AGE_S = 30.0
-"""Greatest age of a standby's copy when a failover begins. Once its engine runs, copies come every second."""
+"""Greatest age of a standby's copy when a failover begins: that of some rounds."""
 
-BEGIN_WITHIN_S = 120.0
-"""Seconds for a cell to begin: two engines have to start."""
+BEGIN_WITHIN_S = 240.0
+"""Seconds for a cell to begin. A standby's engine may have to start on a busy machine, beside the job."""
 
 
 def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:

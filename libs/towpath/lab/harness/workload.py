@@ -18,7 +18,7 @@ from towpath.lab.harness.events import WATERMARK_S, WINDOW_S
 
 PROCESSING_WINDOW_S = 1.0
 
-COPY_EVERY_S = 1.0
+COPY_EVERY_S = 5.0
 """Seconds between two copies of a job's state at its standby."""
 
 _FIELDS = {
