@@ -21,7 +21,7 @@ from towpath.contracts.pipeline import (
     PipelineVersion,
     PlannedChange,
 )
-from towpath.contracts.site import Capacity, SiteState, SiteStatus
+from towpath.contracts.site import Capability, Capacity, SiteState, SiteStatus
 from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.jobs.plans import new_entry
 from towpath.coordinator.jobs.topics import resolve_inputs
@@ -138,6 +138,13 @@ class Played:
     async def check_up(self, site: str, field: str) -> None: ...
 
     def check_known(self, site: str, field: str) -> None: ...
+
+    unable: set[str] = field(default_factory=set)
+    """Sites whose agents are of a version that could do less."""
+
+    def check_can(self, site: str, capability: Capability, field: str) -> None:
+        if site in self.unable:
+            raise TowpathError(ErrorCode.NOT_ALLOWED, f"cannot: {capability}", field=field, value=site)
 
     def job(self, site: str, name: str) -> None: ...
 

@@ -71,6 +71,16 @@ def test_failover_when_it_is_not_needed_or_not_possible_then_is_refused(
     assert refused.value.detail.field == field
 
 
+def test_failover_when_the_agent_of_the_standby_cannot_take_over_then_nothing_is_asked_of_it() -> None:
+    mesh = played(with_standby(), "jfk")
+    mesh.unable.add("cloud")
+
+    with pytest.raises(TowpathError, match="standby") as refused:
+        failed_over(mesh)
+
+    assert refused.value.detail.field == "to"
+
+
 def test_failover_when_the_job_has_no_standby_then_the_refusal_says_what_to_do() -> None:
     with pytest.raises(TowpathError, match="no standby") as refused:
         failed_over(played(entry(job("counts")), "jfk"))

@@ -15,7 +15,7 @@ from running.waiting import eventually
 from towpath.contracts.job import Standby
 from towpath.contracts.message import Command
 from towpath.contracts.migration import ShipCheckpoint
-from towpath.contracts.site import SiteState
+from towpath.contracts.site import Capability, SiteState
 from towpath.contracts.standby import KeepStandby, StandbyKept
 from towpath.coordinator import standbys
 from towpath.coordinator.situation import Situation
@@ -36,6 +36,8 @@ class Sites:
 
     def state(self, site: str) -> SiteState:
         return SiteState.UP if site in self.up else SiteState.DOWN
+
+    def check_can(self, site: str, capability: Capability, field: str) -> None: ...
 
     def job(self, site: str, name: str) -> Any:
         return SimpleNamespace(epoch=1, serials={"jfk/site/raw": 30})

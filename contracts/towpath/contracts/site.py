@@ -408,6 +408,20 @@ class SiteState(StrEnum):
     """No heartbeat within the last seconds."""
 
 
+class Capability(StrEnum):
+    """Something that agents of some versions can do, and those of others cannot.
+
+    A coordinator asks no site for what its agent does not name. So a mesh may have sites of two versions.
+    """
+
+    STANDBY = "standby"
+    """To keep a copy of a job's state, and to take the job over."""
+
+
+BEFORE_CAPABILITIES: list[str] = [Capability.STANDBY]
+"""What an agent can do that names nothing: it is of the last version before agents did."""
+
+
 class SiteStatus(Message):
     """The heartbeat of a site, sent every second by its agent. Not kept."""
 
@@ -421,6 +435,8 @@ class SiteStatus(Message):
         "mqtt_port": 1883,
         "processes": [{"name": "nats", "pid": 4711, "running": True, "restarts": 0, "memory_mb": 31.5}],
         "jobs": [],
+        "version": "0.1.0",
+        "capabilities": ["standby"],
     }
 
     site: SiteName
@@ -433,3 +449,7 @@ class SiteStatus(Message):
     jobs: list[JobStatus] = []
     error: str | None = None
     """Why the site is not up, or does not work fully, when it knows."""
+    version: str = ""
+    """Version of Towpath that its agent runs. Empty: a version that does not say so."""
+    capabilities: list[str] = BEFORE_CAPABILITIES
+    """What its agent can do of all that some version cannot: `Capability` names what this version knows."""

@@ -12,9 +12,10 @@ from towpath.agent.jobs import Jobs
 from towpath.agent.storage import Storage
 from towpath.brokers.binder import BrokerBinder
 from towpath.bus import Bus
-from towpath.contracts.site import EngineStart, ProcessStatus, SiteState, SiteStatus
+from towpath.contracts.site import Capability, EngineStart, ProcessStatus, SiteState, SiteStatus
 from towpath.mesh.names import engine_process
 from towpath.mesh.state import SiteAccess
+from towpath.mesh.version import installed_version
 from towpath.processes import Supervisor
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class Heartbeat:
         self.broker = broker
         self.containment = containment
         self.storage = storage
+        # Now: another version may be installed while this one runs.
+        self._version = installed_version()
         self._processes: list[ProcessStatus] = []
         self._uncontained: str | None = None
         """Reason why no process could be restarted."""
@@ -79,6 +82,8 @@ class Heartbeat:
             processes=self._processes,
             jobs=self.jobs.statuses(),
             error=self._trouble() if not_ready is None else not_ready,
+            version=self._version,
+            capabilities=[*Capability],
         )
 
     def _trouble(self) -> str | None:

@@ -33,7 +33,7 @@ DEFAULT_SITES = "jfk,cloud"
 
 DEFAULT_CONFIG = Path("towpath.toml")
 
-SITE_COLUMNS = ("site", "state", "MQTT", "NATS", "jobs", "memory", "note")
+SITE_COLUMNS = ("site", "state", "MQTT", "NATS", "jobs", "memory", "version", "note")
 
 
 def up(
@@ -218,7 +218,8 @@ def _site_row(site: SiteStatus) -> tuple[object, ...]:
     copies = {job.job for job in site.jobs if job.state is JobState.STANDBY}
     jobs = ", ".join(f"{job.job} (standby)" if job.job in copies else job.job for job in site.jobs) or None
     mqtt = f"{site.mqtt_host}:{site.mqtt_port}"
-    return site.site, site.state, mqtt, site.nats_url, jobs, f"{memory:.0f} MB", site.error
+    version = site.version or None
+    return site.site, site.state, mqtt, site.nats_url, jobs, f"{memory:.0f} MB", version, site.error
 
 
 def _print_processes(processes: list[ProcessStatus]) -> None:

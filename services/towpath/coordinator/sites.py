@@ -13,7 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import JobChanged, SiteChanged
 from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.message import Event
-from towpath.contracts.site import Capacity, SiteState, SiteStatus
+from towpath.contracts.site import Capability, Capacity, SiteState, SiteStatus
 from towpath.coordinator.settings import CoordinatorSettings
 
 LOOK_EVERY_S = 0.5
@@ -121,6 +121,20 @@ class Sites:
             raise TowpathError(
                 ErrorCode.SITE_DOWN, f"site {site} is down", field=field, value=site, allowed=up
             )
+
+    def check_can(self, site: str, capability: Capability, field: str) -> None:
+        """Raise `TowpathError` (not allowed) if the agent of a site is of a version that cannot do this."""
+        status = self.status(site)
+        if capability in status.capabilities:
+            return
+        able = [each.site for each in self.heard() if capability in each.capabilities]
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"the agent of {site} (version {status.version or 'not told'}) cannot do this: {capability}",
+            field=field,
+            value=site,
+            allowed=able or "a site whose agent is of a later version",
+        )
 
     async def on_heartbeat(self, status: SiteStatus) -> None:
         """Take in a heartbeat, and publish what changed."""

@@ -20,7 +20,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Standby
 from towpath.contracts.message import now
 from towpath.contracts.migration import ShipCheckpoint
-from towpath.contracts.site import SiteState
+from towpath.contracts.site import Capability, SiteState
 from towpath.contracts.standby import (
     KeepStandby,
     ListStandbys,
@@ -153,6 +153,7 @@ class Standbys:
 
     async def _round(self, entry: JobEntry, standby: Standby) -> None:
         job, bus = entry.spec.name, self._situation.bus
+        self._situation.sites.check_can(standby.site, Capability.STANDBY, "standby.site")
         keep = self._keep(entry, standby)
         kept = await bus.request(keep, deadline_s=KEEP_S, attempt_s=ATTEMPT_S)
         taken_at = now()

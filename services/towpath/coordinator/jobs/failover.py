@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.site import SiteState
+from towpath.contracts.site import Capability, SiteState
 from towpath.contracts.standby import FailOverJob, ForecastFailover
 from towpath.coordinator.jobs.topics import readers, resolve_output
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
@@ -26,6 +26,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
             allowed="a job whose site is down",
         )
     await situation.sites.check_up(to, "to")
+    situation.sites.check_can(to, Capability.STANDBY, "to")
     after = before.at_epoch(before.next_epoch()).model_copy(update={"site": to, "running": True})
     note = ""
     if situation.sites.state(before.output.site) is SiteState.DOWN:
