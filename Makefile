@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-failover demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export lock jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-failover demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export golden lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -123,6 +123,9 @@ lint: setup ## Check style, format, types, layers, exported contracts, links bet
 export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models, tables from the strategies.
 	$(PYTHON) -m towpath.contracts.export
 	$(PYTHON) -m towpath.protocols.tables
+
+golden: setup ## Keep what this version writes for the tests of the next: once with each release. Starts a mesh.
+	@PYTHONPATH=$(CURDIR)/tests $(PYTHON) tests/golden_files.py
 
 lock: setup ## Write requirements.lock for pyproject.toml, and the bill of materials (RENEW=1 takes the newest versions).
 	@$(PYTHON) -m uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

@@ -83,7 +83,7 @@ class RegistryCommands:
                 value=under_way[0],
                 allowed="when no operation and no apply is under way",
             )
-        await in_time(self._registry.replace(_commands_of(command)))
+        await in_time(self._registry.replace(commands_of(command)))
         log.warning("the registry was replaced by a copy of %s", command.written_at)
         await self._situation.sites.next_heartbeats()
         return RegistryState(jobs=len(await self._registry.jobs()), behind=await self._behind())
@@ -139,7 +139,7 @@ def _described(behind: Overtaken) -> RestoredJob:
     return RestoredJob(job=behind.job, site=behind.site, epoch=behind.epoch, known=behind.known)
 
 
-def _commands_of(copy: RegistryCopy) -> list[tuple[str, ...]]:
+def commands_of(copy: RegistryCopy) -> list[tuple[str, ...]]:
     """Return the commands of a copy. Raises `TowpathError` if it is none."""
     try:
         commands = [tuple(command) for command in json.loads(zlib.decompress(copy.decoded()))]
