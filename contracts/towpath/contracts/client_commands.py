@@ -20,6 +20,7 @@ from towpath.contracts.registry import REGISTRY_COMMANDS
 from towpath.contracts.standby import STANDBY_COMMANDS
 from towpath.contracts.storage import VALUE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS
+from towpath.contracts.upgrade import UPGRADE_COMMANDS
 from towpath.contracts.uplink import UPLINK_COMMANDS
 
 CLIENT_COMMANDS: tuple[type[Command[Any]], ...] = (
@@ -30,6 +31,7 @@ CLIENT_COMMANDS: tuple[type[Command[Any]], ...] = (
     *PLAN_COMMANDS,
     *REGISTRY_COMMANDS,
     *COORDINATORS_COMMANDS,
+    *UPGRADE_COMMANDS,
     *STANDBY_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,

@@ -416,10 +416,12 @@ class Capability(StrEnum):
 
     STANDBY = "standby"
     """To keep a copy of a job's state, and to take the job over."""
+    RESTART = "restart"
+    """To restart with its server and engine when it is asked to."""
 
 
 BEFORE_CAPABILITIES: list[str] = [Capability.STANDBY]
-"""What an agent can do that names nothing: it is of the last version before agents did."""
+"""Capabilities of an agent that names none: it is of the last version before agents did."""
 
 
 class SiteStatus(Message):
@@ -436,7 +438,8 @@ class SiteStatus(Message):
         "processes": [{"name": "nats", "pid": 4711, "running": True, "restarts": 0, "memory_mb": 31.5}],
         "jobs": [],
         "version": "0.1.0",
-        "capabilities": ["standby"],
+        "capabilities": ["standby", "restart"],
+        "begun_at": "2026-01-01T00:00:00Z",
     }
 
     site: SiteName
@@ -452,4 +455,6 @@ class SiteStatus(Message):
     version: str = ""
     """Version of Towpath that its agent runs. Empty: a version that does not say so."""
     capabilities: list[str] = BEFORE_CAPABILITIES
-    """What its agent can do of all that some version cannot: `Capability` names what this version knows."""
+    """Names of what its agent can do, and one of another version perhaps not: see `Capability`."""
+    begun_at: datetime | None = None
+    """When its agent began, by its clock. It tells one agent from the next. Null: as `version`."""

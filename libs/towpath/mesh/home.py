@@ -57,6 +57,10 @@ class Home:
         """The mesh's authority, and certificates. Only a mesh that encrypts has this directory."""
         return self.root / "certificates"
 
+    def upgrade(self, site: str) -> Path:
+        """Return the file with what is left of the upgrade of a site, while it is under way."""
+        return self.root / "upgrades" / f"{site}.json"
+
     @property
     def run(self) -> Path:
         """Pid files."""

@@ -37,6 +37,7 @@ from towpath.agent.metering import Metering, Probes, sources
 from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
+from towpath.agent.restart import Restart
 from towpath.agent.roles import Roles
 from towpath.agent.settings import AgentSettings
 from towpath.agent.site_metrics import SiteMetrics, ensure_metrics
@@ -52,7 +53,7 @@ from towpath.bus.terms import Terms
 from towpath.contracts.broadcast import DeliverBroadcast
 from towpath.contracts.data_plane import METRICS_SUBJECT
 from towpath.contracts.local_commands import AdjustJob
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import Command, Model, now
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
     AssignRole,
@@ -81,6 +82,7 @@ from towpath.contracts.site_commands import (
     TryCode,
 )
 from towpath.contracts.standby import KeepStandby, TakeOver
+from towpath.contracts.upgrade import RestartAgent
 from towpath.contracts.uplink import ReportUplinks, SetUplinks
 from towpath.hooks.extension import at_site
 from towpath.mesh.broker_health import BrokerHealth
@@ -121,6 +123,8 @@ async def run(settings: AgentSettings) -> None:
             jobs = await _jobs(parts, bus, artefacts)
             reception = Reception(settings.site, redis, jobs.store, settings.access.redis.password)
             await _serve(settings, bus, redis, jobs, reception, artefacts)
+            restart = Restart(parts.begun_at, stop.set)
+            await bus.serve(RestartAgent, looked_at(restart.restart), site=settings.site)
             watched = await _watched(parts, bus, redis, jobs, reception)
             tasks = [
                 asyncio.create_task(work) for work in (*watched, artefacts.watch(jobs.assignments.values))
@@ -141,6 +145,7 @@ class _Parts:
 
     def __init__(self, settings: AgentSettings) -> None:
         self.settings = settings
+        self.begun_at = now()
         self.containment = Containment(settings.access.spec.container, settings.home, settings.site)
         self.admits_devices = keeps_events(settings.site, settings.home)
         self.server = self.containment.server(settings.server(self.admits_devices))
@@ -202,7 +207,9 @@ async def _watched(
     devices = SiteDevices(access, bus.publish)
     await devices.serve(bus)
     storage = Storage(jobs, stored_at, bus.publish)
-    heartbeat = Heartbeat(bus, access, jobs, supervisor, settings.binder, parts.containment, storage)
+    heartbeat = Heartbeat(
+        bus, access, jobs, supervisor, settings.binder, parts.containment, storage, parts.begun_at
+    )
     uplinks = await _uplinks(settings, bus, jobs.streams)
     metering = await _metering(settings, bus, jobs, lambda: supervisor.names, uplinks)
     configuration = BrokerConfiguration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime
 
 import nats.errors
 
@@ -39,6 +40,7 @@ class Heartbeat:
         broker: BrokerBinder,
         containment: Containment,
         storage: Storage,
+        begun_at: datetime,
     ) -> None:
         self.bus = bus
         self.site = access.spec.name
@@ -48,6 +50,7 @@ class Heartbeat:
         self.broker = broker
         self.containment = containment
         self.storage = storage
+        self._begun_at = begun_at
         # Now: another version may be installed while this one runs.
         self._version = installed_version()
         self._processes: list[ProcessStatus] = []
@@ -84,6 +87,7 @@ class Heartbeat:
             error=self._trouble() if not_ready is None else not_ready,
             version=self._version,
             capabilities=[*Capability],
+            begun_at=self._begun_at,
         )
 
     def _trouble(self) -> str | None:

@@ -52,6 +52,13 @@ COMMANDS.add(
     "towpath.cli.coordinators",
     coordinators="Show which coordinator leads, and which would take over.",
 )
+COMMANDS.add(
+    MESH,
+    "towpath.cli.upgrading",
+    upgrade=(
+        "Restart a site with the version that is installed on its machine; its jobs run elsewhere meanwhile."
+    ),
+)
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(
     MESH,

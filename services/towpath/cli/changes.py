@@ -36,7 +36,7 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
         try:
             for command in commands:
                 answers.append(await _watched(bus, command, within_s, tell=not as_json))
-                _judge(answers[-1])
+                judge(answers[-1])
                 if not as_json:
                     await _tell(bus, answers[-1])
         finally:
@@ -84,7 +84,8 @@ async def _tell_choice(bus: Bus, operation: str) -> None:
         say(choice_line(view.forecast))
 
 
-def _judge(answer: OperationAnswer) -> None:
+def judge(answer: OperationAnswer) -> None:
+    """Raise `TowpathError` (failed) if an operation did not end well."""
     if answer.state in GONE_WRONG:
         state = answer.state.replace("_", " ")
         why = answer.note or "its journal says why"

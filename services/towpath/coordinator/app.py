@@ -36,6 +36,7 @@ from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.log import RegistryLog
 from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.registry.recovery import RegistryCommands
+from towpath.coordinator.restarts import Restarts
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
@@ -141,6 +142,7 @@ class _Parts:
         await self.plans.serve(bus)
         await RegistryCommands(self.situation, self.pipelines).serve(bus)
         await self.standbys.serve(bus)
+        await Restarts(self.situation).serve(bus)
 
     def watched(self, settings: CoordinatorSettings) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return the endless tasks."""

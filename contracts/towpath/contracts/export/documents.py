@@ -42,6 +42,7 @@ from towpath.contracts.standby import SITE_STANDBY_COMMANDS
 from towpath.contracts.storage import SITE_VALUE_COMMANDS
 from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS
+from towpath.contracts.upgrade import SITE_UPGRADE_COMMANDS
 from towpath.contracts.uplink import SITE_UPLINK_COMMANDS, UplinkSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -58,6 +59,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *SITE_UPLINK_COMMANDS,
     *SITE_BROADCAST_COMMANDS,
     *SITE_STANDBY_COMMANDS,
+    *SITE_UPGRADE_COMMANDS,
     *JOINING_COMMANDS,
     *READING_COMMANDS,
     *LOCAL_COMMANDS,

@@ -51,6 +51,7 @@ from towpath.contracts.site_commands import SITE_COMMANDS
 from towpath.contracts.standby import SITE_STANDBY_COMMANDS, STANDBY_COMMANDS
 from towpath.contracts.storage import SITE_VALUE_COMMANDS, VALUE_COMMANDS
 from towpath.contracts.traces import TRACE_COMMANDS, SpanKind
+from towpath.contracts.upgrade import SITE_UPGRADE_COMMANDS, UPGRADE_COMMANDS
 from towpath.contracts.uplink import (
     SITE_UPLINK_COMMANDS,
     UPLINK_COMMANDS,
@@ -138,6 +139,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
             _messages("Commands for standbys", "Served by the coordinator.", STANDBY_COMMANDS),
             _messages("Commands for the registry", "Served by the coordinator.", REGISTRY_COMMANDS),
             _messages("Which coordinator leads", "Served by the coordinator.", COORDINATORS_COMMANDS),
+            _messages("Upgrades of sites", "Served by the coordinator.", UPGRADE_COMMANDS),
             _messages(
                 "Commands for deployment plans",
                 "Served by the coordinator. Plan and catalogue are described with the specifications.",
@@ -190,6 +192,7 @@ def reference(commands: Sequence[type[Command[Any]]], events: Sequence[type[Mess
                     *SITE_UPLINK_COMMANDS,
                     *SITE_BROADCAST_COMMANDS,
                     *SITE_STANDBY_COMMANDS,
+                    *SITE_UPGRADE_COMMANDS,
                     *JOINING_COMMANDS,
                     *READING_COMMANDS,
                 ),
