@@ -7,7 +7,8 @@ when the same command is called again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Annotated
 
@@ -233,19 +234,13 @@ async def _executed(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:
 
 
 async def _restarted(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:
-    try:
-        async with asyncio.timeout(within_s):
-            while True:
-                status = await _status(bus, planned.site)
-                if status.state is SiteState.UP and status.begun_at != planned.begun_at:
-                    return status
-                await asyncio.sleep(LOOK_EVERY_S)
-    except TimeoutError:
-        raise TowpathError(
-            ErrorCode.DEADLINE,
-            f"{planned.site} has not come back within {within_s:g} s: call this again when it has",
-            field="--within",
-        ) from None
+    """Wait until another agent of the site is up. Return its heartbeat. Raises `TowpathError` (deadline)."""
+    async with _limit(within_s, f"{planned.site} has not come back"):
+        while True:
+            status = await _status(bus, planned.site)
+            if status.state is SiteState.UP and status.begun_at != planned.begun_at:
+                return status
+            await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _moved(bus: Bus, job: str, origin: str, target: str, within_s: float) -> None:
@@ -253,21 +248,41 @@ async def _moved(bus: Bus, job: str, origin: str, target: str, within_s: float) 
 
     A move that an earlier call has begun is waited for. Raises `TowpathError`.
     """
-    async with asyncio.timeout(within_s):
+    async with _limit(within_s, f"{job} is not at {target}"):
         while True:
             view = next((view for view in await _jobs(bus) if view.spec.name == job), None)
             if view is None or (view.operation is None and view.site != origin):
                 return say(_left_alone(job, target, view))
-            if view.operation is None:
-                try:
-                    command = MigrateJob(job=job, to=target)
-                    judge(await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S))
-                except TowpathError as error:
-                    if error.detail.code is not ErrorCode.BUSY:
-                        raise
-                else:
-                    return say(f"{job}: {origin} → {target}")
+            if view.operation is None and await _move(bus, job, target, within_s):
+                return say(f"{job}: {origin} → {target}")
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _move(bus: Bus, job: str, target: str, within_s: float) -> bool:
+    """Return False if another operation holds the job. Raises `TowpathError` if the move fails."""
+    command = MigrateJob(job=job, to=target)
+    try:
+        judge(await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S))
+    except TowpathError as error:
+        if error.detail.code is not ErrorCode.BUSY:
+            raise
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _limit(within_s: float, otherwise: str) -> AsyncIterator[None]:
+    """Raise `TowpathError` (deadline) if the block takes longer."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except TimeoutError:
+        raise TowpathError(
+            ErrorCode.DEADLINE,
+            f"{otherwise} after {within_s:g} s: the same command goes on",
+            field="--within",
+            value=within_s,
+        ) from None
 
 
 def _left_alone(job: str, target: str, view: JobView | None) -> str:
