@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from towpath.contracts.autopilot import AUTOPILOT_EVENTS
 from towpath.contracts.broadcast import BROADCAST_EVENTS, SITE_BROADCAST_COMMANDS
 from towpath.contracts.client_commands import CLIENT_COMMANDS
+from towpath.contracts.coordinators import CoordinatorLeads
 from towpath.contracts.data_model import DataModel
 from towpath.contracts.device_catalogue import DeviceCatalogue
 from towpath.contracts.device_commands import DEVICE_COMMANDS, DeviceChanged
@@ -70,6 +71,7 @@ ALL_EVENTS = (
     *PLAN_EVENTS,
     *BROADCAST_EVENTS,
     DeviceChanged,
+    CoordinatorLeads,
     *LINK_EVENTS,
     *FAULT_EVENTS,
     *AUTOPILOT_EVENTS,
