@@ -107,7 +107,8 @@ class Work:
             )
 
         await eventually(is_complete, RECOVERED_S)
-        assert await numbers(bus, output_stream(self.copy)) == numbers_taken
+        # Not in their order: a large micro-batch has several tasks, whose results mix.
+        assert Counter(await numbers(bus, output_stream(self.copy))) == Counter(numbers_taken)
         expected = Counter((each["at"][:19], each["key"]) for each in taken)
         results = await stored(bus, output_stream(self.counts))
         found = [(r["window"]["start"][:19], r["key"]["key"]) for r in results]
