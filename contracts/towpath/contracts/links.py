@@ -43,7 +43,8 @@ class LinkConditions(Model):
     """Nothing passes in either direction, and no one is told, as when a cable is pulled: connections stay
     open, new ones are accepted and lead nowhere. When the cut ends, the connections that lived through
     it are closed, so that both ends connect again."""
-    cut_only: OneWay | None = None
+    # Left out when unused: the version before has no such field.
+    cut_only: OneWay | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only there nothing passes: questions arrive, say, and answers do not. Connections are those of the
     link's emulation, which acknowledges what it holds back. When it ends, they are closed as after a cut."""
     for_s: float | None = Field(default=None, gt=0, le=LONGEST_S, allow_inf_nan=False)

@@ -91,7 +91,7 @@ def add_to(commands: CommandList) -> None:
         DATA,
         "towpath.lab.cli.drill",
         drill=(
-            "Let every step of every migration strategy meet every fault, and check each time that all "
+            "Let every step of every operation on a job meet every fault, and check each time that all "
             "is well."
         ),
     )
