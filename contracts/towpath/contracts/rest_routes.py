@@ -23,6 +23,7 @@ from towpath.contracts.commands import (
     ShowOperation,
     UpdateJob,
 )
+from towpath.contracts.coordinators import ShowCoordinators
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.fault_commands import (
     DescribeFaults,
@@ -58,6 +59,7 @@ from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.rest_plan_routes import PLANS
 from towpath.contracts.rest_query_routes import QUERIES
 from towpath.contracts.role import ADMIN, OPERATE, PUBLIC, VIEW
+from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys
 from towpath.contracts.storage import QueryValues
 from towpath.contracts.traces import ListTraces, ShowTrace
 
@@ -211,6 +213,21 @@ MIGRATIONS = (
     ),
 )
 
+STANDBYS = (
+    Route("GET", "/standbys", VIEW, "listStandbys", ListStandbys),
+    Route(
+        "POST",
+        "/jobs/{name}/failover",
+        OPERATE,
+        "failOverJob",
+        FailOverJob,
+        path_fields=_JOB,
+        query=fields_of(FailOverJob, "FailoverQuery", dry_run=_DRY_RUN),
+        addressed=ErrorCode.UNKNOWN_JOB,
+        follow="/operations/{operation}",
+        dry_run=ForecastFailover,
+    ),
+)
 
 FAULTS = (
     Route("GET", "/faults", VIEW, "describeFaults", DescribeFaults, problems=ANY_ERRORS | {409}),
@@ -292,6 +309,7 @@ MEASUREMENTS = (
 
 MESH = (
     Route("GET", "/sites", VIEW, "listSites", ListSites),
+    Route("GET", "/coordinators", VIEW, "showCoordinators", ShowCoordinators),
     Route(
         "GET",
         "/events",
@@ -338,6 +356,7 @@ PAGE = (
 ROUTES: tuple[Route, ...] = (
     *JOBS,
     *MIGRATIONS,
+    *STANDBYS,
     *PIPELINES,
     *QUERIES,
     *PLANS,
