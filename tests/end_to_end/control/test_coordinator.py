@@ -103,7 +103,6 @@ async def test_coordinator_when_killed_in_mid_migration_then_the_next_one_finish
     assert again.operation == answer.operation, "the repeated command is the same operation"
 
 
-@promise("coordinator")
 async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_finishes_it(
     trial: Trial,
 ) -> None:
@@ -116,7 +115,6 @@ async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_f
     trial.check_nothing_lost("counts")
 
 
-@promise("coordinator")
 async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_all_the_same(
     trial: Trial,
 ) -> None:

@@ -200,7 +200,6 @@ async def test_abort_when_the_coordinator_dies_while_going_back_then_the_next_on
     trial.check_nothing_lost("counts")
 
 
-@promise("abort")
 async def test_abort_when_only_going_forward_is_safe_then_is_refused_and_the_migration_completes(
     trial: Trial,
 ) -> None:

@@ -72,7 +72,6 @@ async def third_comes(site: Site) -> bool:
     return last - 2 in serials(await site.until(reached(last)))
 
 
-@promise("faults")
 async def test_drop_when_loaded_into_a_running_query_then_exactly_those_events_are_lost(
     site: Site, rules: Rules
 ) -> None:

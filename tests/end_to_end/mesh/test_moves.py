@@ -19,7 +19,7 @@ from towpath.contracts.commands import DeployJob, RemoveJob, StrategyName
 from towpath.contracts.job import JobSpec
 from towpath.streams.pages import last_serial
 
-pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("strategies"), promise("exactly once")]
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 CLOSED_BY = 6 * PER_SECOND
 """Events that a window waits for, beside its own: the watermark's delay, and a second to pass it."""
@@ -65,6 +65,8 @@ def closed(sent: int) -> int:
     return (sent - CLOSED_BY) // PER_SECOND
 
 
+@promise("strategies")
+@promise("exactly once")
 @pytest.mark.parametrize("strategy", [StrategyName.HANDOVER, StrategyName.GENERAL])
 async def test_windows_when_their_job_moves_then_each_comes_once_with_all_its_events(
     shared_mesh: WholeMesh, strategy: StrategyName
@@ -91,6 +93,7 @@ async def test_processing_windows_when_their_job_runs_twice_in_parallel_then_par
     assert all(one["through"] == following["after"] for one, following in pairwise(results))
 
 
+@promise("strategies")
 async def test_stateless_job_when_it_is_restarted_elsewhere_then_passes_each_event_on_once(
     shared_mesh: WholeMesh,
 ) -> None:

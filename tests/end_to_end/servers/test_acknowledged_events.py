@@ -26,8 +26,13 @@ FULL_S = 0.5
 KILLS = int(os.environ.get("TOWPATH_KILLS", "2"))
 
 
-@promise("exactly once")
-@pytest.mark.parametrize(("site", "a_kill"), [("jfk", 40_000), ("lga", 6_000)], ids=["fast", "power-safe"])
+@pytest.mark.parametrize(
+    ("site", "a_kill"),
+    [
+        pytest.param("jfk", 40_000, marks=promise("exactly once"), id="fast"),
+        pytest.param("lga", 6_000, id="power-safe"),
+    ],
+)
 async def test_event_when_acknowledged_and_the_server_is_killed_then_is_kept(
     own_servers: Mesh, site: str, a_kill: int
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from running.promises import promise
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.checkpoints.inventory import inventory
@@ -160,7 +159,6 @@ async def test_transfer_when_source_starts_over_then_target_forgets_what_it_had_
     assert (await redis.xpending(key, "target"))["pending"] == 0
 
 
-@promise("strategies")
 async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_acknowledged(
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -208,7 +206,6 @@ async def test_transfer_when_answers_to_entries_are_lost_then_each_is_stored_onc
         assert await redis.xlen(transfer_key(OPERATION, "n")) == 0
 
 
-@promise("strategies")
 async def test_transfer_when_store_is_killed_then_it_goes_on_after_its_restart(
     redis: Redis, checkpoint: Path, tmp_path: Path, redis_server: Server
 ) -> None:

@@ -122,7 +122,6 @@ async def test_settle_when_both_have_published_then_the_output_has_each_once_and
         await publish(connection, 1, range(20, 21))
 
 
-@promise("exactly once")
 async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_overtakes(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:

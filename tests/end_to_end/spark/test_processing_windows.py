@@ -149,7 +149,6 @@ async def test_window_when_run_twice_on_the_same_input_then_it_is_cut_where_the_
     assert (both_runs[2].after, both_runs[2].through, both_runs[2].count) == (0, 7, 7)
 
 
-@promise("strategies")
 async def test_recompute_when_given_a_published_range_then_ids_and_bodies_are_the_same_to_the_letter(
     site: Site,
 ) -> None:
