@@ -254,11 +254,20 @@ def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) ->
     assert reader(cores="2").partitions({"serial": 5}, {"serial": 5, "nudges": 1}) == []
 
 
-def test_partitions_when_a_query_recalls_then_only_its_first_batch_after_a_start_does(log: Log) -> None:
-    recalling = reader(recall="true")
-    assert recalling.partitions({"serial": 5}, {"serial": 9, "nudges": 1}) == [SerialRange(5, 9), Recalled(5)]
-    assert recalling.partitions({"serial": 5, "nudges": 1}, {"serial": 9, "nudges": 1}) == [SerialRange(5, 9)]
-    assert recalling.partitions({"serial": 0}, {"serial": 0, "nudges": 1}) == [], "there is nothing before it"
+def test_partitions_when_a_query_recalls_then_only_its_first_batch_after_a_restart_does(log: Log) -> None:
+    recalling, ran = reader(recall="true"), {"serial": 5, "nudges": 1}
+    assert recalling.partitions(ran, {"serial": 9, "nudges": 2}) == [SerialRange(5, 9), Recalled(5)]
+    assert recalling.partitions(ran, {"serial": 9, "nudges": 1}) == [SerialRange(5, 9)]
+    started = recalling.partitions({"serial": 5}, {"serial": 9, "nudges": 1})
+    assert started == [SerialRange(5, 9)], "what was stored before the job's start is not the job's"
+
+
+def test_recalled_events_when_the_job_began_later_then_none_is_of_before_its_start(log: Log) -> None:
+    log.last = 5_000
+    for begun, first in (("3990", 3_991), ("10", 3_001), ("4000", 3_001)):
+        recalling = reader(recall="true", after_serial=begun)
+        numbers = [-n for b in recalling.read(Recalled(4_000)) for n in b.column("serial").to_pylist()]
+        assert numbers == [*range(first, 4_001)], begun
 
 
 def test_recalled_events_when_read_then_they_are_the_last_ones_of_the_job_with_negative_serials(

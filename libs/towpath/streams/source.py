@@ -111,8 +111,9 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     A query with several inputs has a watermark for each, and the lowest counts. Spark forgets the watermarks
     of the single inputs over a restart. It would wait for an event of every input, and an input that is
-    silent from then on would keep all windows open. So the first micro-batch also has the last events before
-    it, for their times. They have negative serial numbers, and are left out after the watermark.
+    silent from then on would keep all windows open. So the first micro-batch after a restart also has the
+    last events before it, for their times. They have negative serial numbers, and are left out after the
+    watermark.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -271,7 +272,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.check_planned(planned)
         ranges = self.split(begin.serial, planned.serial, planned.shares)
         is_first = planned.nudges > begin.nudges
-        if self.recall and is_first and begin.serial > 0:
+        # A query that starts for the first time begins with the events after its start, and with their times.
+        if self.recall and is_first and begin.nudges > 0:
             return [*ranges, Recalled(begin.serial)]
         return ranges
 
@@ -306,8 +308,12 @@ class StreamReader(EventReader, DataSourceStreamReader):
         return None
 
     def _recalled(self, through: int) -> Iterator[Sequence[Event]]:
-        """Yield the last events up to a serial number, as far as they are kept."""
-        oldest = max(self._view().first - 1, through - RECALL_LIMIT, 0)
+        """Yield the last events up to a serial number, as far as they are kept and of the job.
+
+        A job that goes on with the state of another one begins where that one ended: those before count, too.
+        """
+        begun = int(self.after_serial or 0)
+        oldest = max(self._view().first - 1, through - RECALL_LIMIT, begun if begun < through else 0)
         while through > oldest:
             numbers = SerialRange(max(oldest, through - RECALLED_EVENTS), through)
             found = list(self._stored(numbers))

@@ -59,9 +59,10 @@ def _rewritten(text: str, before: Sequence[str], serials: Mapping[str, int]) -> 
 
 
 def _going_on(known: Offset | None, serial: int) -> Offset:
-    """Return an offset at a serial number. Where the old job stopped, its event is known."""
+    """Return an offset at a serial number. Where the old job stopped, its event is known, and the new one
+    restarts there."""
     if known is not None and known.serial == serial:
-        return Offset(serial, stored_at=known.stored_at)
+        return Offset(serial, nudges=known.nudges, stored_at=known.stored_at)
     return Offset(serial)
 
 
