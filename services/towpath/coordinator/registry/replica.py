@@ -83,10 +83,10 @@ class _Place:
         return cls(life, int(serial)) if serial else None
 
 
-class Leadership(Model):
-    """A coordinator's term, as it stands in the log: who wrote the highest one leads."""
+class Term(Model):
+    """A coordinator's term, as it stands in the log: the one with the highest number leads."""
 
-    term: int = 0
+    number: int = 0
     coordinator: str = ""
     id: Identifier = "none"
     """One of several that began the same term at once."""
@@ -108,9 +108,9 @@ class Replica:
         self._place: _Place | None = None
         """The end of the log, as far as this coordinator knows. Redis has everything up to it."""
         self._snapshot_at = 0
-        self._leads: Leadership | None = None
+        self._leads: Term | None = None
         """The term that this coordinator has begun; None: it writes without leading, as tests do."""
-        self._leader = Leadership()
+        self._leader = Term()
         """The term under way, as far as this coordinator knows."""
         self.superseded = asyncio.Event()
         """Set when another coordinator leads. From then on nothing is written here, and no write returns."""
@@ -123,11 +123,11 @@ class Replica:
     async def lead(self, coordinator: str, above: int = 0) -> int:
         """Begin a term with a number `above` this one. Return its number."""
         await self.bring_up()
-        term = max(self._leader.term, above) + 1
-        self._leads = Leadership(term=term, coordinator=coordinator, id=new_identifier())
+        number = max(self._leader.number, above) + 1
+        self._leads = Term(number=number, coordinator=coordinator, id=new_identifier())
         await self.write(("SET", LEADER, self._leads.model_dump_json()))
         self._leader = self._leads
-        return term
+        return number
 
     async def contents(self) -> list[RedisCommand]:
         """Return commands that write the whole registry, as it is between two writes."""
@@ -258,10 +258,10 @@ class Replica:
     async def _see_leader(self) -> None:
         """Read who leads. Wait without end if another coordinator does."""
         text = await self._redis.get(LEADER)
-        self._leader = Leadership.from_json(text) if text else Leadership()
-        if self._leads is None or self._leader == self._leads or self._leader.term < self._leads.term:
+        self._leader = Term.from_json(text) if text else Term()
+        if self._leads is None or self._leader == self._leads or self._leader.number < self._leads.number:
             return
-        log.warning("%s leads in term %d", self._leader.coordinator, self._leader.term)
+        log.warning("%s leads in term %d", self._leader.coordinator, self._leader.number)
         self.superseded.set()
         await asyncio.Event().wait()
 
