@@ -224,9 +224,10 @@ def test_results_when_they_are_redirected_then_go_from_a_third_site_to_the_targe
         assert update.spec.output_site == target_of(each)
 
 
-def test_job_when_it_is_removed_then_has_a_name_of_its_own_because_its_output_stays() -> None:
-    names = {scenario_of(each).jobs[0].name for each in select(["remove"])}
-    assert len(names) == len(select(["remove"]))
+@pytest.mark.parametrize("operation", ["remove", "redirect"])
+def test_job_when_an_output_of_it_stays_then_has_a_name_of_its_own(operation: str) -> None:
+    names = {scenario_of(each).jobs[0].name for each in select([operation])}
+    assert len(names) == len(select([operation]))
 
 
 def test_job_when_it_is_removed_then_neither_lag_nor_new_results_are_demanded() -> None:

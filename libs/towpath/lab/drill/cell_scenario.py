@@ -48,6 +48,10 @@ LOAD = SyntheticLoad(site=INPUT_SITE, topic="site/drill", rate=200.0, keys=5, di
 SECOND_LOAD = LOAD.model_copy(update={"site": OUTPUT_SITE, "rate": 50.0})
 """Of jobs with two inputs: the other one is slower, and at another site."""
 
+LEAVE_OUTPUTS = (REMOVE, REDIRECT)
+"""Operations after which an output stays: the next job of that name would go on in it, and what has the
+identity of an earlier result would count as its repetition."""
+
 TWO_INPUTS_EVERY = 4
 """Every Nth cell whose job computes windows has a job with two inputs."""
 
@@ -94,7 +98,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
     """Return the scenario of a cell. It is the same in every drill under these conditions."""
     workload = workload_of(cell)
     job = StandardJob(
-        name=workload if cell.operation != REMOVE else f"removed-{crc32(cell.name.encode()):08x}",
+        name=workload if cell.operation not in LEAVE_OUTPUTS else f"job-{crc32(cell.name.encode()):08x}",
         workload=workload,
         site=source_of(cell),
         input_site=INPUT_SITE,
