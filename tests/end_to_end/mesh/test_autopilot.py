@@ -18,7 +18,7 @@ from running.command_line import STEP_S, UP_S
 from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
 from running.promises import promise
 from running.stillness import still
-from running.waiting import eventually
+from running.waiting import eventually, until
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -79,7 +79,7 @@ def piloted(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
     shared_mesh.up(settings=f"[autopilot]\n{chosen}")
     yield shared_mesh
     shared_mesh.up(settings='[autopilot]\nmode = "off"')
-    assert "autopilot" not in shared_mesh.pids()
+    until(lambda: "autopilot" not in shared_mesh.pids())
 
 
 @promise("autopilot")
