@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -54,6 +54,28 @@ async def end(tasks: Iterable[asyncio.Future[Any] | None]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
     await asyncio.gather(*given, return_exceptions=True)
+
+
+async def one_is_set(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end(waiting)
+
+
+async def unless(ended: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`. If `ended` returns first, cancel the work and return None.
+
+    A result that is there counts, even if both have come.
+    """
+    working, ending = asyncio.create_task(work), asyncio.create_task(ended)
+    try:
+        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        await end((working, ending))
 
 
 async def to_the_end(work: Awaitable[T]) -> T:

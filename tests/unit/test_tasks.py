@@ -9,7 +9,7 @@ import pytest
 
 from running.waiting import WITHIN_S
 from towpath import tasks
-from towpath.tasks import NotInTime, check_cancelled, end, until, wait_until
+from towpath.tasks import NotInTime, check_cancelled, end, one_is_set, unless, until, wait_until
 
 
 async def overhear(times: int) -> None:
@@ -87,3 +87,34 @@ def test_blocking_wait_when_the_condition_becomes_true_or_not_then_answers_as_th
     assert wait_until(lambda: next(answers), WITHIN_S, 0.0) == 7
     with pytest.raises(NotInTime):
         wait_until(lambda: False, 0.0, 0.0)
+
+
+async def test_work_when_it_ends_first_then_its_result_is_returned_and_the_other_wait_ends() -> None:
+    async def work() -> int:
+        return 7
+
+    stop = asyncio.Event()
+    assert await unless(stop.wait(), work()) == 7
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_work_when_the_end_comes_first_then_is_cancelled_and_nothing_is_returned() -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_soon(stop.set)
+    assert await unless(stop.wait(), overhear(0)) is None
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_work_when_it_has_failed_then_its_error_is_raised() -> None:
+    async def fail() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await unless(asyncio.Event().wait(), fail())
+
+
+async def test_events_when_one_is_set_then_the_wait_for_them_ends() -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().call_soon(second.set)
+    await asyncio.wait_for(one_is_set(first, second), WITHIN_S)
+    assert len(asyncio.all_tasks()) == 1

@@ -17,7 +17,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.hooks.extension import watch
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.liveness import showing_life
-from towpath.tasks import end
+from towpath.tasks import unless
 from towpath.telemetry.logs import start_logging
 from towpath.telemetry.tracing import start_tracing
 
@@ -94,21 +94,14 @@ async def at_hub(settings: HubSettings, stop: asyncio.Event) -> AsyncIterator[Bu
 
 
 async def _connected(settings: HubSettings, stop: asyncio.Event) -> Bus | None:
-    connecting = asyncio.create_task(
-        Bus.connect(
-            settings.hub_url,
-            settings.hub_user,
-            settings.hub_password,
-            name=settings.service,
-            tls=settings.hub_tls,
-        )
+    connecting = Bus.connect(
+        settings.hub_url,
+        settings.hub_user,
+        settings.hub_password,
+        name=settings.service,
+        tls=settings.hub_tls,
     )
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return connecting.result() if connecting.done() else None
-    finally:
-        await end([stopping] if connecting.done() else [stopping, connecting])
+    return await unless(stop.wait(), connecting)
 
 
 async def _until_signalled(

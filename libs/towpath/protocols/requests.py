@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from towpath import tasks
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.tasks import end
 
 T = TypeVar("T")
 
@@ -48,16 +48,11 @@ def aborted() -> TowpathError:
 
 
 async def unless(abort: asyncio.Event, asking: Coroutine[Any, Any, T]) -> T:
-    """Return the answer. Raises `TowpathError` when the abort comes first.
+    """Return the answer, which is not None. Raises `TowpathError` when the abort comes first.
 
     The command may then have been executed or not, as after a deadline.
     """
-    answer, stopped = asyncio.create_task(asking), asyncio.create_task(abort.wait())
-    try:
-        await asyncio.wait((answer, stopped), return_when=asyncio.FIRST_COMPLETED)
-        # An answer that is there counts: the step is done for certain.
-        if not answer.done():
-            raise aborted()
-        return answer.result()
-    finally:
-        await end((answer, stopped))
+    answer = await tasks.unless(abort.wait(), asking)
+    if answer is None:
+        raise aborted()
+    return answer

@@ -47,7 +47,7 @@ from towpath.mesh.service_process import at_hub
 from towpath.mesh.services.coordinator import COORDINATOR
 from towpath.protocols.runner import Runner
 from towpath.streams.gate import Gate
-from towpath.tasks import end
+from towpath.tasks import end, one_is_set, unless
 from towpath.telemetry.tracing import ensure_span_streams
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
             return
         name = COORDINATOR.process(HUB_SCOPE, settings.number)
         if settings.coordinators > 1:
-            await _unless(stop.wait(), leader_is_silent(bus, name, is_first=settings.number == 1))
+            await unless(stop.wait(), leader_is_silent(bus, name, is_first=settings.number == 1))
         if stop.is_set():
             return
         await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
@@ -71,31 +71,12 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
         await _patiently("log of the registry", lambda: registry_log.ensure(replicas))
         registry = Registry.connect(settings, registry_log)
         leadership = Leadership(name, registry, bus, Announcements(bus).publish)
-        ended = partial(_one_is_set, stop, registry.superseded)
+        ended = partial(one_is_set, stop, registry.superseded)
         try:
-            await _unless(ended(), leadership.begin())
+            await unless(ended(), leadership.begin())
             await _coordinate(settings, registry, leadership, bus, ended)
         finally:
             await registry.close()
-
-
-async def _one_is_set(*events: asyncio.Event) -> None:
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await end(waiting)
-
-
-async def _unless(ended: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, None]) -> None:
-    """Do some work, and cancel it as soon as `ended` returns."""
-    tasks = [asyncio.create_task(ended), asyncio.create_task(work)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[1].done():
-            tasks[1].result()
-    finally:
-        await end(tasks)
 
 
 class _Parts:
@@ -176,7 +157,7 @@ async def _coordinate(
     await leadership.serve()
     await _patiently("object store", lambda: parts.hub_artefacts.ensure(replicas_at(bus.connection)))
     try:
-        await _unless(ended(), parts.begin(settings, bus))
+        await unless(ended(), parts.begin(settings, bus))
         async with asyncio.TaskGroup() as watches:
             watching = [watches.create_task(work) for work in parts.watched(settings)]
             await ended()

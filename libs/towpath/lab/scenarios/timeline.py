@@ -12,7 +12,7 @@ from towpath.contracts.scenario import Step, Trigger
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.commands import what_of
 from towpath.lab.scenarios.mesh_events import MeshEvents
-from towpath.tasks import end
+from towpath.tasks import one_is_set
 
 CarryOut = Callable[[Step], Awaitable[None]]
 
@@ -33,11 +33,7 @@ class _Awaited:
 
     async def comes(self) -> bool:
         """Wait for the event. Return false if the wait was ended before."""
-        waits = [asyncio.create_task(each.wait()) for each in (self.heard, self.ended) if each is not None]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end(waits)
+        await one_is_set(*(event for event in (self.heard, self.ended) if event is not None))
         return self.heard.is_set()
 
 
