@@ -18,6 +18,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import TargetKind
 from towpath.contracts.links import ShapeLink
 from towpath.contracts.scenario_strikes import Interception, Meddling, Strike
+from towpath.lab.scenarios import strikes
 from towpath.lab.scenarios.interception import CaughtCommand, deliver_twice, lose_reply
 from towpath.lab.scenarios.strikes import armed_strike
 from towpath.mesh.home import Home
@@ -161,7 +162,19 @@ async def test_strike_when_its_process_starts_after_it_was_prepared_then_hits_it
         await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
 
 
-async def test_strike_when_its_process_does_not_run_then_is_refused(stage: Any) -> None:
+async def test_strike_when_its_process_starts_after_the_moment_then_waits_and_hits_it(stage: Any) -> None:
+    armed = await armed_strike(stage, strike("kill", "b-engine"))
+    async with under_way(armed()) as striking:
+        await asyncio.sleep(0)
+        with running(stage, "b-engine") as process:
+            await striking
+            await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
+
+
+async def test_strike_when_its_process_does_not_start_then_is_refused(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strikes, "STARTS_WITHIN_S", 0.1)
     armed = await armed_strike(stage, strike("kill", "b-agent"))
     with pytest.raises(TowpathError) as refused:
         await armed()

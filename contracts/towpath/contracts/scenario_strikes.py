@@ -17,7 +17,7 @@ from towpath.contracts.scenario_load import Seconds
 
 
 class Strike(RuleAction):
-    """Do one fault to one target, at once."""
+    """Do one fault to one target, at once. A process that does not run yet is awaited for 90 seconds."""
 
     target: Literal[TargetKind.PROCESS, TargetKind.DISK, TargetKind.LINK, TargetKind.MACHINE]
     name: str = Field(min_length=1, max_length=200)

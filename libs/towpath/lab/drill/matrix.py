@@ -236,6 +236,8 @@ def _makes_sense(table: StepTable, step: Step[Any], fault: FaultName, actor: Act
         return False
     if actor in TARGETS and table.name not in HAVE_TARGET:
         return False
+    if actor is ActorName.TARGET_ENGINE and table.name == REDIRECT:
+        return False  # The site that gets the results has no part in computing them.
     if fault is FaultName.LOSE_DISK and step.name not in _undoable(table):
         return False
     if fault in CUTS and table.name == FAIL_OVER and actor is ActorName.SOURCE_NATS:
