@@ -26,8 +26,8 @@ START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 9.0
 """Time for the supervisor to end everything in order. The rest is killed within the tenth second."""
 
-LEFTOVER_GRACE_S = 3.0
-"""Time for processes that no supervisor looks after any more, if the supervisor's time leaves it."""
+PROCESS_GRACE_S = 3.0
+"""Time for a process to end in good order that the supervisor does not end, or no longer."""
 
 
 def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -> MeshState:
@@ -66,6 +66,29 @@ def reload(home: Home) -> None:
             os.kill(running.pid, signal.SIGHUP)
 
 
+def restart(home: Home, name: str, within_s: float) -> None:
+    """End a process that the supervisor looks after, or the supervisor itself, and wait until it runs again.
+
+    It is then of the version that is installed. Raises `TowpathError` (deadline).
+    """
+    end = time.monotonic() + within_s
+    before = find(home.run, name)
+    if name != SUPERVISOR:
+        stop(home.run, name, grace_s=PROCESS_GRACE_S)
+    elif before is not None:
+        # Asked to end, it would end all. The next one adopts what runs.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(before.pid, signal.SIGKILL)
+    while (now := find(home.run, name)) is None or now == before:
+        if time.monotonic() > end:
+            raise TowpathError(
+                ErrorCode.DEADLINE, f"{name} is not back after {within_s:g} s, see {home.log(name)}"
+            )
+        if now is None and name == SUPERVISOR:
+            start(home)
+        time.sleep(0.02)
+
+
 def down(home: Home) -> list[str]:
     """End everything of the mesh within ten seconds. Return the names of the processes that were running.
 
@@ -77,7 +100,7 @@ def down(home: Home) -> list[str]:
     stop(home.run, SUPERVISOR, grace_s=STOP_DEADLINE_S)
     names = [record.name for record in listed(home.run)]
     if names:
-        grace_s = min(LEFTOVER_GRACE_S, max(0.0, end - time.monotonic()))
+        grace_s = min(PROCESS_GRACE_S, max(0.0, end - time.monotonic()))
         with ThreadPoolExecutor(len(names)) as threads:
             ended = threads.map(lambda name: stop(home.run, name, grace_s=grace_s), names)
         alive += [name for name, was in zip(names, ended, strict=True) if was and name not in alive]

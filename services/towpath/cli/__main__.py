@@ -55,9 +55,7 @@ COMMANDS.add(
 COMMANDS.add(
     MESH,
     "towpath.cli.upgrading",
-    upgrade=(
-        "Restart a site with the version that is installed on its machine; its jobs run elsewhere meanwhile."
-    ),
+    upgrade="Restart a site, or the hub's services, with the version that is installed on its machine.",
 )
 COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines run sites of this mesh.")
 COMMANDS.add(

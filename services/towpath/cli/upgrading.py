@@ -21,9 +21,10 @@ from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
 from towpath.cli.deploying import Within
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
+from towpath.cli.upgrading_hub import upgrade_hub
 from towpath.contracts.commands import ForecastMigration, JobView, ListJobs, ListSites, MigrateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import JobName, Model, SiteName
+from towpath.contracts.message import HUB_SCOPE, JobName, Model, SiteName
 from towpath.contracts.placement import JobPlace, ProposePlacement
 from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.upgrade import RestartSite
@@ -62,7 +63,7 @@ class Upgrade(Model):
 
 def upgrade(
     context: typer.Context,
-    site: Annotated[str, typer.Argument(metavar="SITE", help="The site that restarts.")],
+    site: Annotated[str, typer.Argument(metavar="SITE", help="The site that restarts, or `hub`.")],
     to: Annotated[
         str | None,
         typer.Option(
@@ -82,12 +83,23 @@ def upgrade(
 ) -> None:
     """Restart a site with the version that is installed on its machine; its jobs run elsewhere meanwhile.
 
-    Call it again if it was interrupted: it goes on.
+    With `hub` for SITE: restart the hub's services, one after the other; jobs run on. Call it again if it was
+    interrupted: it goes on.
 
     Example: `towpath upgrade jfk --dry-run`
     """
     home = home_of(context)
+    if site == HUB_SCOPE:
+        _check_no_jobs(to, in_place=in_place)
+        return asyncio.run(upgrade_hub(home, within_s, dry_run=dry_run, as_json=as_json))
     asyncio.run(_upgrade(home, site, to, within_s, in_place=in_place, dry_run=dry_run, as_json=as_json))
+
+
+def _check_no_jobs(to: str | None, *, in_place: bool) -> None:
+    """Raise `TowpathError` if an option says what becomes of jobs: the hub has none."""
+    for option, given in (("--to", to), ("--in-place", in_place or None)):
+        if given is not None:
+            raise TowpathError(ErrorCode.INVALID, "no job runs at the hub", field=option, value=given)
 
 
 async def _upgrade(

@@ -1,4 +1,4 @@
-"""A site restarts under load with the version that is installed; its jobs are elsewhere meanwhile."""
+"""A site and the hub restart under load with the version that is installed; jobs run on."""
 
 from __future__ import annotations
 
@@ -59,3 +59,18 @@ async def test_site_when_it_is_upgraded_under_load_then_each_result_comes_once_a
         assert before.begun_at != after.begun_at
         sites = {view.spec.name: view.site for view in await stage.ask_jobs()}
         assert {sites[job] for job in work.jobs} == {"jfk"}
+
+
+async def test_hub_when_it_is_upgraded_under_load_then_its_services_are_new_and_each_result_comes_once(
+    shared_mesh: WholeMesh,
+) -> None:
+    async with connected_stage(shared_mesh.at) as stage, working(stage, "carried") as work:
+        before = shared_mesh.pids()
+
+        told = await asyncio.to_thread(shared_mesh.succeed, "upgrade", "hub", "--within", str(UP_S))
+
+        await work.grows()
+        after = shared_mesh.pids()
+    kept = {"hub", "redis", *(name for name in before if name.startswith(("jfk-", "cloud-")))}
+    assert {name for name in before if before[name] == after[name]} == kept
+    assert f"the hub runs version {installed_version()}" in told

@@ -1,0 +1,74 @@
+"""Restart the hub's services with the version that is installed, one after the other.
+
+The supervisor comes first: it starts the others. It is killed, as it may be at any moment: asked to end, it
+would end the mesh. The coordinator that leads comes last: by then its spares are of the new version. Jobs run
+on at their sites. The servers of the hub are no part of Towpath, and stay as they are.
+
+An upgrade that was interrupted is begun again: to restart a service twice does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from towpath.cli.connection import LOOK_DEADLINE_S, check_hub_here, mesh_of_processes, open_bus
+from towpath.cli.container_meshes import nothing_runs
+from towpath.cli.output import print_json, print_table, say, working
+from towpath.contracts.commands import ListSites
+from towpath.contracts.coordinators import ShowCoordinators
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import MeshSpec
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.service_table import processes_of, servers_of
+from towpath.mesh.version import installed_version
+from towpath.processes import find
+
+
+async def upgrade_hub(home: Home, within_s: float, *, dry_run: bool, as_json: bool) -> None:
+    """Restart the supervisor and the services of the hub. Each has `within_s` seconds to be back.
+
+    Raises `TowpathError`: on another machine, if no mesh runs, or if a service does not come back.
+    """
+    mesh = await mesh_of_processes(home)
+    check_hub_here(home, mesh)
+    if find(home.run, SUPERVISOR) is None:
+        raise nothing_runs(home)
+    names = in_turn(home, mesh.spec, await _leader(home))
+    if dry_run:
+        return print_json({"restarts": names}) if as_json else _show(home, names)
+    with working("upgrading the hub …") as status:
+        for name in names:
+            status.update(f"restarting {name} …")
+            await asyncio.to_thread(lifecycle.restart, home, name, within_s)
+            say(f"{name} is back")
+        async with open_bus(home) as bus:
+            await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S)
+    if as_json:
+        return print_json({"restarted": names, "version_now": installed_version()})
+    print(f"the hub runs version {installed_version()}")
+
+
+def in_turn(home: Home, spec: MeshSpec, leader: str) -> list[str]:
+    """Return the names of the processes to restart, in the order in which to do so."""
+    beside_servers = set(processes_of(spec, sites=())) - set(servers_of(spec))
+    running = [name for name in beside_servers if find(home.run, name) is not None]
+    return [SUPERVISOR, *sorted(running, key=lambda name: (name == leader, name))]
+
+
+async def _leader(home: Home) -> str:
+    """Return the coordinator that leads. The only one may be away: then it is no matter when it restarts."""
+    try:
+        async with open_bus(home) as bus:
+            return (await bus.request(ShowCoordinators(), deadline_s=LOOK_DEADLINE_S)).leader
+    except TowpathError as error:
+        if error.detail.code not in (ErrorCode.UNREACHABLE, ErrorCode.DEADLINE):
+            raise
+        return ""
+
+
+def _show(home: Home, names: Sequence[str]) -> None:
+    pids = [(name, record.pid if (record := find(home.run, name)) else None) for name in names]
+    print_table(("restarts", "pid"), pids, nothing="nothing runs")

@@ -1,0 +1,69 @@
+"""`towpath upgrade hub`: which processes restart, in which order, and where it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from towpath.cli import upgrading_hub
+from towpath.cli.__main__ import app
+from towpath.cli.upgrading_hub import in_turn
+from towpath.contracts.site import MeshSpec, SiteSpec, TlsSpec
+from towpath.mesh.home import Home
+
+SPEC = MeshSpec(sites=[SiteSpec(name="jfk")], coordinators=2)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
+    monkeypatch.setattr(upgrading_hub, "find", lambda _, name: name if name in names else None)
+
+
+@pytest.mark.parametrize("leader", ["coordinator", "coordinator-2"])
+def test_processes_when_they_restart_then_the_supervisor_is_first_and_the_leader_last(
+    monkeypatch: pytest.MonkeyPatch, home: Home, leader: str
+) -> None:
+    run(
+        monkeypatch,
+        ["local", "hub", "redis", "jfk-agent", "coordinator", "coordinator-2", "api", "collector"],
+    )
+    first, *others, last = in_turn(home, SPEC, leader)
+    assert (first, last) == ("local", leader)
+    assert {*others, last} == {"coordinator", "coordinator-2", "api", "collector"}
+
+
+def test_service_when_it_does_not_run_then_is_not_restarted(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    run(monkeypatch, ["local", "coordinator"])
+    assert in_turn(home, SPEC, "coordinator") == ["local", "coordinator"]
+
+
+def test_hub_when_it_is_encrypted_then_the_door_to_redis_restarts_too(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    run(monkeypatch, ["redis-door", "redis"])
+    spec = SPEC.model_copy(update={"tls": TlsSpec(enabled=True)})
+    assert in_turn(home, spec, "") == ["local", "redis-door"]
+
+
+@pytest.mark.parametrize(("option", "field"), [(["--to", "cloud"], "--to"), (["--in-place"], "--in-place")])
+def test_option_about_jobs_when_given_for_the_hub_then_is_refused(
+    tmp_path: Path, option: list[str], field: str
+) -> None:
+    ended = CliRunner().invoke(app, ["--home", str(tmp_path), "upgrade", "hub", *option])
+    assert ended.exit_code == 2
+    assert field in ended.stderr
+
+
+def test_hub_when_no_mesh_is_here_then_is_refused(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["--home", str(tmp_path), "upgrade", "hub"])
+    assert ended.exit_code != 0
+    assert "towpath up" in ended.stderr
