@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import time
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from towpath.cli.top import COLLECTOR_S, MeshWatch
+from running.waiting import WITHIN_S
+from towpath.cli.top import COLLECTOR_S, MeshWatch, _every
 from towpath.cli.top_figures import MeshView, Newest, job_rows, link_rows, result_rates, site_rows
 from towpath.cli.top_tables import Column, Screen, fitting
 from towpath.contracts.commands import JobList, JobView, ListJobs, ListSites, OperationView, SiteList
@@ -219,3 +222,18 @@ def test_look_when_joined_for_a_hundred_jobs_then_each_has_its_own_figures() -> 
     rates = [series("job.event_rate", f"job:job-{n:03}", float(n), at=time.time()) for n in range(100)]
     rows = job_rows(jobs, Newest(SeriesList(series=rates)), {})
     assert [row.events_per_s for row in rows] == [float(n) for n in range(100)]
+
+
+async def test_looks_when_one_overhears_that_it_is_cancelled_then_end_all_the_same() -> None:
+    looked = asyncio.Event()
+
+    async def look() -> None:
+        looked.set()
+        with contextlib.suppress(asyncio.CancelledError):  # As `wait_for` does when its answer comes, too.
+            await asyncio.sleep(3600)
+
+    looking = asyncio.create_task(_every(0.2, look))
+    await looked.wait()
+    looking.cancel()
+    await asyncio.wait({looking}, timeout=WITHIN_S)
+    assert looking.cancelled()

@@ -19,6 +19,7 @@ from towpath.contracts.plan_rollout import (
 )
 from towpath.mesh.home import Home
 from towpath.plans.order import listed
+from towpath.tasks import check_cancelled
 
 LOOK_EVERY_S = 0.25
 
@@ -44,6 +45,7 @@ async def follow(home: Home, command: Command[RolloutView], *, wait: bool) -> tu
                     tell(told := line)
                 if _is_settled(view):
                     break
+                check_cancelled()
                 await asyncio.sleep(LOOK_EVERY_S)
                 question = ShowPlan(plan=view.plan)
                 view = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
