@@ -34,6 +34,7 @@ async def test_look_when_a_job_has_failed_over_then_deletes_its_old_copy_without
 
     registry = SimpleNamespace(
         call=call,
+        call_together=lambda *methods: answer([[], True]),
         keys=lambda pattern: answer([*stored]),
         jobs=lambda: answer({"saved": found.model_copy(update={"spec": spec, "epoch": 2})}),
         unfinished=lambda: answer([]),

@@ -54,9 +54,12 @@ async def follow_events(
             try:
                 message = await subscription.next_msg(timeout=1.0)
             except (TimeoutError, NatsTimeoutError):
-                if follow:
+                # A hub that is busy is silent, too: it alone knows if there is more.
+                if follow or (await subscription.consumer_info()).num_pending:
                     continue
                 return
             yield message.subject, json.loads(message.data)
+            if not follow and message.metadata.num_pending == 0:
+                return
     finally:
         await subscription.unsubscribe()

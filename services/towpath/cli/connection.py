@@ -13,13 +13,15 @@ from towpath.cli.container_meshes import check_processes, nothing_runs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.state import MeshState
+from towpath.processes import find
 from towpath.telemetry.tracing import start_tracing
 
 AnswerT = TypeVar("AnswerT", bound=Model)
 
 CONNECT_WITHIN_S = 3.0
-"""Time to connect: the hub is on this machine, or it is not running."""
+"""Time to connect where no supervisor runs the mesh: the hub is there at once, or it is not running."""
 
 LOOK_DEADLINE_S = 60.0
 """Time for questions. They are answered at once, unless the coordinator is restarting."""
@@ -57,21 +59,29 @@ def check_hub_here(home: Home, mesh: MeshState) -> None:
 
 
 @asynccontextmanager
-async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
+async def open_bus(
+    home: Home, *, traced: bool = True, within_s: float = LOOK_DEADLINE_S
+) -> AsyncIterator[Bus]:
     """Connect to the hub as operator. Mere questions need not be `traced`.
 
-    Raises `TowpathError` (unreachable) when no mesh runs.
+    A hub that is starting, or busy, has `within_s` seconds. Raises `TowpathError` (unreachable) when it does
+    not answer, and soon when no mesh runs.
     """
     mesh = await load_mesh(home)
     check_hub_here(home, mesh)
     user = mesh.operator
+    is_run = await asyncio.to_thread(find, home.run, SUPERVISOR) is not None
     try:
         # A client that reconnects without end also tries its first connection without end.
-        async with asyncio.timeout(CONNECT_WITHIN_S):
+        async with asyncio.timeout(within_s if is_run else min(within_s, CONNECT_WITHIN_S)):
             bus = await Bus.connect(
                 mesh.hub_url, user.user, user.password, name="towpath cli", tls=mesh.hub_tls()
             )
     except (TowpathError, TimeoutError) as error:
+        if is_run:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, f"the hub does not answer: {error or 'no connection in time'}"
+            ) from error
         raise await asyncio.to_thread(nothing_runs, home) from error
     bus.asks_as = person()
     async with bus:
@@ -90,5 +100,5 @@ async def ask(
     traced: bool = False,
 ) -> AnswerT:
     """Return the answer to one command. One that changes something must be `traced`."""
-    async with open_bus(home, traced=traced) as bus:
+    async with open_bus(home, traced=traced, within_s=deadline_s) as bus:
         return await bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)

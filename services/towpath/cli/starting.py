@@ -53,7 +53,7 @@ async def wait_until_up(
 async def _ask(home: Home) -> list[SiteStatus] | None:
     """Return the sites as the coordinator lists them; None while it does not answer."""
     try:
-        async with open_bus(home) as bus:
+        async with open_bus(home, within_s=ASK_DEADLINE_S) as bus:
             return (await bus.request(ListSites(), deadline_s=ASK_DEADLINE_S)).sites
     except TowpathError:
         return None

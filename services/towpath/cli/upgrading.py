@@ -30,6 +30,7 @@ from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.upgrade import RestartSite
 from towpath.mesh.home import Home
 from towpath.reports.costs import amount, seconds
+from towpath.tasks import check_cancelled
 
 LOOK_EVERY_S = 0.5
 
@@ -81,10 +82,10 @@ def upgrade(
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
 ) -> None:
-    """Restart a site with the version that is installed on its machine; its jobs run elsewhere meanwhile.
+    """Restart a site, or the hub's services, with the version that is installed on its machine.
 
-    With `hub` for SITE: restart the hub's services, one after the other; jobs run on. Call it again if it was
-    interrupted: it goes on.
+    The jobs of the site run elsewhere meanwhile. With `hub` for SITE, its services restart one after the
+    other, and jobs run on. Call it again if it was interrupted: it goes on.
 
     Example: `towpath upgrade jfk --dry-run`
     """
@@ -252,6 +253,7 @@ async def _restarted(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:
             status = await _status(bus, planned.site)
             if status.state is SiteState.UP and status.begun_at != planned.begun_at:
                 return status
+            check_cancelled()
             await asyncio.sleep(LOOK_EVERY_S)
 
 
@@ -267,6 +269,7 @@ async def _moved(bus: Bus, job: str, origin: str, target: str, within_s: float) 
                 return say(_left_alone(job, target, view))
             if view.operation is None and await _move(bus, job, target, within_s):
                 return say(f"{job}: {origin} → {target}")
+            check_cancelled()
             await asyncio.sleep(LOOK_EVERY_S)
 
 

@@ -41,11 +41,11 @@ class StateStore:
 
     async def look(self) -> None:
         """Look once."""
-        for entry in await self._registry.call("acl_log"):
+        refused, _ = await self._registry.call_together("acl_log", "acl_log_reset")
+        for entry in refused:
             if entry["object"] != GREETING:
                 kind, who = f"redis {entry['reason']}", entry["username"]
                 await self._refusals.tell(kind, entry["object"], who=who, why="no right to it")
-        await self._registry.call("acl_log_reset")
         if keys := await self._registry.keys(f"{TRANSFERS}*"):
             await self._clean(keys)
 

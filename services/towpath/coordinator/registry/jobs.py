@@ -149,6 +149,17 @@ class Registry:
         """
         return await self._patiently(lambda: getattr(self._redis, method)(*arguments))
 
+    async def call_together(self, *methods: str) -> list[Any]:
+        """Do the same with commands that run as one: no other comes between them."""
+
+        async def call() -> list[Any]:
+            async with self._redis.pipeline(transaction=True) as redis:
+                for method in methods:
+                    getattr(redis, method)()
+                return await redis.execute()
+
+        return await self._patiently(call)
+
     async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
         return await patiently(call, REDIS_AWAY, self.bring_up)
 
