@@ -36,9 +36,16 @@ def running_browser() -> Iterator[Browser]:
     """Run Chromium within the block."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=SEEN_MS)
         yield started
         started.close()
+
+
+def new_page(browser: Browser) -> Page:
+    """Open a page with the size of a small screen, and time for a busy machine."""
+    opened = browser.new_page(viewport={"width": 1360, "height": 900})
+    opened.set_default_timeout(SEEN_MS)
+    return opened
 
 
 @contextmanager
@@ -53,7 +60,7 @@ def page_without_mesh(browser: Browser) -> Iterator[Page]:
             return
         route.fulfill(body=path.read_bytes(), content_type=TYPES.get(path.suffix, "text/plain"))
 
-    page = browser.new_page(viewport={"width": 1360, "height": 900})
+    page = new_page(browser)
     try:
         page.route("**/*", answer)
         page.goto(NOWHERE)

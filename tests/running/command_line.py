@@ -18,10 +18,10 @@ from towpath.cli.__main__ import app
 UP_S = 400
 """Engines need a minute to start, and minutes while other tests start some, too."""
 
-START_S, STEP_S, CHECK_S, DOWN_S = UP_S + 30, 150, 140, 90
+START_S, STEP_S, CHECK_S, DOWN_S = UP_S + 30, 150, 400, 90
 """Longer than the command line's own deadlines, so that a failing test shows its message."""
 
-MESH_TIMEOUT_S = START_S + 3 * STEP_S + DOWN_S
+MESH_TIMEOUT_S = START_S + 3 * STEP_S + CHECK_S + DOWN_S
 """Time limit of a module's first test, which brings the mesh up and deploys to it."""
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import nats
 from nats.aio.client import Client
+from nats.js import JetStreamContext
 from pyspark.sql import SparkSession
 
+from running.waiting import WITHIN_S
 from towpath.contracts.data_plane import intake_subject
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Rejected, Result
@@ -22,9 +24,6 @@ from towpath.engine.query import Query
 from towpath.engine.settings import EngineSettings
 from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams
-
-WITHIN_S = 60.0
-"""Time limit for results. On an idle machine they come within a second or two."""
 
 DEVICE = {
     "name": "jfk/site/a",
@@ -108,16 +107,21 @@ class Site:
     sink: SinkConnection
     checkpoint: Path
 
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """The streams, with time for a server on a busy machine."""
+        return self.connection.jetstream(timeout=WITHIN_S)
+
     async def put(self, subject: str, *events: dict[str, Any] | str) -> None:
         """Store events of a device, or results, under a subject."""
         to = intake_subject(subject) if subject.startswith("site.") else subject
         for event in events:
             body = event if isinstance(event, str) else json.dumps(event)
-            await self.connection.jetstream().publish(to, body.encode())
+            await self.jetstream.publish(to, body.encode())
 
     async def stored(self) -> int:
         """Return the number of events in IN."""
-        return (await self.connection.jetstream().stream_info("IN")).state.messages
+        return (await self.jetstream.stream_info("IN")).state.messages
 
     async def put_results(self, *values: dict[str, Any]) -> None:
         """Publish results of an upstream job."""
@@ -136,8 +140,8 @@ class Site:
             await asyncio.to_thread(query.halt, 10.0)
 
     async def bodies(self, stream: str) -> list[bytes]:
-        count = (await self.connection.jetstream().stream_info(stream)).state.messages
-        messages = [await self.connection.jetstream().get_msg(stream, n + 1) for n in range(count)]
+        count = (await self.jetstream.stream_info(stream)).state.messages
+        messages = [await self.jetstream.get_msg(stream, n + 1) for n in range(count)]
         return [message.data or b"" for message in messages]
 
     async def results(self) -> list[Result]:

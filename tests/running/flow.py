@@ -13,6 +13,7 @@ from typing import Any
 import aiomqtt
 
 from running.command_line import STEP_S
+from running.waiting import WITHIN_S
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S
 from towpath.contracts.commands import MigrateJob, OperationState, StrategyName
@@ -83,6 +84,7 @@ class Load:
             username=site.device.user,
             password=site.device.password,
             tls_context=client_context(site.mqtt_authority) if site.mqtt_is_encrypted else None,
+            timeout=WITHIN_S,
         ) as client:
             for number in itertools.count():
                 if self._stop.is_set():

@@ -30,7 +30,7 @@ RUN = "TOWPATH_TEST_RUN"
 WORKER = "PYTEST_XDIST_WORKER"
 """The variable that pytest-xdist sets in each of its workers."""
 
-GRACE_S = 15.0
+GRACE_S = 120.0
 """Time for processes to end after an ordered stop: Spark's Python workers take seconds to miss their JVM."""
 
 ORDERLY = b"ended in order"

@@ -8,6 +8,7 @@ import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.message import HUB_SCOPE
@@ -74,6 +75,7 @@ class Mesh:
             max_reconnect_attempts=-1,
             **{"inbox_prefix": f"_INBOX.{credential.user}", "error_cb": _ignore, **options},
         )
+        connection.jetstream = partial(connection.jetstream, timeout=WITHIN_S)
         try:
             yield connection
         finally:
@@ -111,7 +113,11 @@ class Mesh:
             access.mqtt_port,
             username=access.device.user,
             password=access.device.password,
-            **{"tls_context": client_context(access.mqtt_authority) if access.mqtt_tls else None, **options},
+            **{
+                "tls_context": client_context(access.mqtt_authority) if access.mqtt_tls else None,
+                "timeout": WITHIN_S,
+                **options,
+            },
         )
 
 

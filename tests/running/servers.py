@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from dataclasses import dataclass
+
+from running.waiting import WITHIN_S
+from towpath.mesh import ports
 
 
 def free_port() -> int:
-    """Return a port that no process listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a port that no process listens on, and that no outgoing connection takes."""
+    return ports.free_port(set())
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Server:
         self.process = await asyncio.create_subprocess_exec(
             *self.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             while not await self._listens():
                 await asyncio.sleep(0.02)
 

@@ -28,7 +28,7 @@ async def eventually(condition: Callable[[], Any], within_s: float = WITHIN_S) -
     """Do the same while the event loop goes on. The condition may be an async function."""
     try:
         async with asyncio.timeout(within_s) as limit:
-            while not (result := await _answer(condition)):
+            while not (result := await _answer(condition, limit)):
                 # Python 3.11's `wait_for` forgets a cancellation that meets its own limit.
                 if limit.expired():
                     raise TimeoutError
@@ -40,9 +40,15 @@ async def eventually(condition: Callable[[], Any], within_s: float = WITHIN_S) -
     return result
 
 
-async def _answer(condition: Callable[[], Any]) -> Any:
-    answer = condition()
-    return await answer if inspect.isawaitable(answer) else answer
+async def _answer(condition: Callable[[], Any], limit: asyncio.Timeout) -> Any:
+    """Return what the condition returns, and None if a server did not answer it in time."""
+    try:
+        answer = condition()
+        return await answer if inspect.isawaitable(answer) else answer
+    except TimeoutError:
+        if limit.expired():
+            raise
+        return None
 
 
 def _missing(condition: Callable[[], Any], within_s: float) -> str:

@@ -18,7 +18,7 @@ from towpath.contracts.result import Result
 from towpath.engine.query import Query
 from towpath.lab.faults.board import Board
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 FORWARD = {"kind": "forward"}
 READ = {"point": "source.read"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from running.command_line import MESH_TIMEOUT_S
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from running.whole_mesh import WholeMesh
@@ -32,7 +33,7 @@ from towpath.mesh.home import Home
 from towpath.streams.pages import last_serial
 from towpath.telemetry.trace_tree import is_unfinished, orphans
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S + 900)
 
 
 @pytest.fixture

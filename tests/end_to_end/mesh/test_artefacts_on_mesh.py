@@ -121,11 +121,15 @@ class Trial:
         """Send device events with the next numbers."""
         access = self.state.sites["jfk"]
         async with aiomqtt.Client(
-            access.mqtt_host, access.mqtt_port, username=access.device.user, password=access.device.password
+            access.mqtt_host,
+            access.mqtt_port,
+            username=access.device.user,
+            password=access.device.password,
+            timeout=STEP_S,
         ) as device:
             for _ in range(count):
                 self.sent += 1
-                await device.publish(TOPIC, json.dumps({"v": self.sent}), qos=1, timeout=10)
+                await device.publish(TOPIC, json.dumps({"v": self.sent}), qos=1)
 
     async def results(self) -> list[dict[str, Any]]:
         async with self.at_jfk() as connection:

@@ -27,6 +27,10 @@ EVENTS = 1_500
 """Departures replayed: the first three days of January at one airport."""
 
 
+UP = {"jfk": "up", "cloud": "up"}
+"""State of each site when all is well."""
+
+
 @pytest.fixture(scope="module")
 def towpath(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
     """The shared mesh with the jobs of `clean.yaml` and `window.yaml`."""
@@ -37,9 +41,9 @@ def towpath(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
 
 
 def test_up_when_it_returns_then_every_site_is_up_and_its_processes_run(towpath: WholeMesh) -> None:
-    assert {site["site"]: site["state"] for site in towpath.json("sites")} == {"jfk": "up", "cloud": "up"}
+    until(lambda: {site["site"]: site["state"] for site in towpath.json("sites")} == UP)
+    until(lambda: towpath.json("status")["problem"] is None)
     status = towpath.json("status")
-    assert status["problem"] is None
     assert {site["site"] for site in status["sites"]} == {"jfk", "cloud"}
     running = {process["name"] for process in status["processes"] if process["running"]}
     assert {"hub", "redis", "coordinator", "jfk-agent", "cloud-agent"} <= running
@@ -86,7 +90,7 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
         )
         moved = migrated(towpath, "hourly-jfk", "--to", "cloud")
         replayed = json.loads(replay.communicate(timeout=STEP_S)[0])
-        verdict = json.loads(check.communicate(timeout=STEP_S)[0])
+        verdict = json.loads(check.communicate(timeout=CHECK_S)[0])
     finally:
         check.kill()
         if replay is not None:
@@ -126,12 +130,15 @@ def test_trace_when_a_job_has_moved_under_load_then_leads_through_all_services_t
 
     until(lambda: "cloud" in sites_of_batches())  # The span of a micro-batch comes when the batch has ended.
     until(lambda: orphans(trace().spans) == [])
-    assert {*EDGES[StrategyName.HANDOVER], asked_by("cli")} <= crossings(trace().spans)
+    until(lambda: {*EDGES[StrategyName.HANDOVER], asked_by("cli")} <= crossings(trace().spans))
 
 
 def test_top_when_asked_once_then_tells_sites_jobs_and_links_as_json(towpath: WholeMesh) -> None:
-    view = towpath.json("top", "--once")
-    assert {site["site"]: site["state"] for site in view["sites"]} == {"jfk": "up", "cloud": "up"}
+    def looked() -> Any:
+        seen = towpath.json("top", "--once")
+        return seen if {site["site"]: site["state"] for site in seen["sites"]} == UP else None
+
+    view = until(looked)
     assert {"clean-jfk", "hourly-jfk"} <= {job["job"] for job in view["jobs"]}
     assert all(site["memory_bytes"] > 1e6 for site in view["sites"])
     assert view["figures"] in ("collector", "heartbeats")
@@ -278,14 +285,21 @@ def test_nats_client_when_it_publishes_a_migrate_command_then_the_job_moves_and_
     here = next(j["site"] for j in towpath.json("jobs") if j["spec"]["name"] == "clean-jfk")
     there = "cloud" if here == "jfk" else "jfk"
     script = EXAMPLES / "migrate_with_nats.py"
-    moved = subprocess.run(
-        [sys.executable, str(script), "clean-jfk", there],
-        env=operator_environment(towpath),
-        capture_output=True,
-        text=True,
-        timeout=STEP_S,
-    )
-    assert moved.returncode == 0, moved.stderr
+    environment = operator_environment(towpath)
+
+    def moves() -> Any:
+        ended = subprocess.run(
+            [sys.executable, str(script), "clean-jfk", there],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=STEP_S,
+        )
+        assert ended.returncode == 0, ended.stderr
+        # On a busy machine the target may not catch up in time: then it is asked again.
+        return None if '"state":"rolled_back"' in ended.stdout.splitlines()[-1] else ended
+
+    moved = until(moves, 3 * STEP_S)
     subjects = [line.split(" ", 1)[0] for line in moved.stdout.splitlines()]
     assert subjects[0].endswith(".begun")
     assert subjects[-1].endswith(".ended")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
@@ -53,7 +55,7 @@ async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_the
 
         async with flowing(shared_mesh.state, "site/saved") as load:
             await eventually(has_a_copy, BACK_S)
-            shared_mesh.succeed("link", "jfk", "--cut")
+            await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--cut")
             try:
 
                 async def is_missed() -> bool:
@@ -64,7 +66,7 @@ async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_the
                 before, sent = await results(), load.sent
                 await bus.request(FailOverJob(job="saved"), deadline_s=BACK_S)
             finally:
-                shared_mesh.succeed("link", "jfk", "--restore")
+                await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--restore")
 
             async def goes_on() -> bool:
                 up = await state_of(bus, "jfk") is SiteState.UP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 
@@ -38,7 +39,7 @@ async def test_windows_when_engine_agent_and_coordinator_are_killed_at_once_then
 
         async with flowing(shared_mesh.state, "site/killed") as load:
             await eventually(publishes)
-            processes = shared_mesh.pids()
+            processes = await asyncio.to_thread(shared_mesh.pids)
             for name in ("cloud-engine", "cloud-agent", "coordinator"):
                 os.kill(processes[name], signal.SIGKILL)
             before = await results()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from towpath.bus import follow_events
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.events import SecurityRefused
+from towpath.contracts.message import now
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
@@ -57,12 +59,14 @@ class Told:
 
 @pytest.fixture
 async def told(shared_mesh: WholeMesh) -> AsyncIterator[Told]:
-    found = Told()
+    found, begun = Told(), now()
     async with open_bus(shared_mesh.at) as bus:
 
         async def follow() -> None:
-            async for _, body in follow_events(bus, subject=SecurityRefused.subject):
-                found.events.append(body)
+            # From the start: what comes before the subscription does must not be missed.
+            async for _, body in follow_events(bus, from_start=True, subject=SecurityRefused.subject):
+                if datetime.fromisoformat(body["at"]) >= begun:
+                    found.events.append(body)
 
         following = asyncio.create_task(follow())
         yield found

@@ -9,11 +9,12 @@ import pytest
 
 from running.engine import Site, assignment
 from running.promises import promise
+from running.waiting import WITHIN_S
 from towpath.contracts.job import Assignment, JobState
 from towpath.engine.queries import Queries
 from towpath.engines.spark.layout import newest_commit
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 FORWARD = {"kind": "forward"}
 
@@ -31,7 +32,7 @@ async def put(site: Site, count: int) -> None:
 
 async def running(queries: Queries) -> str:
     """Return the id of the run of the job's query, once it runs."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while [status.state for status in queries.statuses()] != [JobState.RUNNING]:
             await asyncio.sleep(0.05)
     query = queries._kept["job"].query.running
@@ -56,7 +57,7 @@ async def test_job_when_the_bound_of_its_micro_batches_changes_then_the_same_que
     assert before is not None
     assert before >= 2
     await queries.run(with_bound(job, 1_000), site.checkpoint)
-    await put(site, 400)
+    await asyncio.gather(*(put(site, 1) for _ in range(400)))
     results = await site.until(lambda results: len(results) == 420)
     assert [result.serial for result in results] == list(range(1, 421))
     assert await running(queries) == first

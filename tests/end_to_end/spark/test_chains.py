@@ -15,11 +15,11 @@ from running import engine
 from running.engine import Site
 from running.operators import DEVICE, STREAM, UPSTREAM, Outcome, assignment, compiled, message, messages, run
 from running.promises import promise
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 
-pytestmark = [promise("operators"), pytest.mark.timeout(180)]
+pytestmark = [promise("operators"), pytest.mark.timeout(900)]
 
 FIELDS = {"k": "string", "v": "double", "at": "timestamp"}
 CLEAN = {
@@ -243,7 +243,7 @@ def counts(query: Any) -> dict[str, tuple[int, int]]:
 
 async def until_read(query: Any, events: int) -> None:
     """Wait until the job has read so many events."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while query.status(JobState.RUNNING).events < events:
             await asyncio.to_thread(query.take_in_progress)
             await asyncio.sleep(0.05)

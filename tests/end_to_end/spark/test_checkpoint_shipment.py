@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from running.engine import DEVICE, WITHIN_S, Site, assignment
+from running.engine import DEVICE, Site, assignment
+from running.waiting import WITHIN_S
 from towpath.engines.spark.layout import newest_commit
 from towpath.engines.spark.shipment import SparkShipment
 
-pytestmark = pytest.mark.timeout(540)
+pytestmark = pytest.mark.timeout(900)
 
 WINDOWS = {
     "kind": "window",

@@ -14,11 +14,12 @@ import nats
 import pytest
 
 from running.edges import MICRO_BATCHES, crossings
-from running.engine import SUMS, WITHIN_S, Site, assignment
+from running.engine import SUMS, Site, assignment
 from running.promises import promise
 from running.servers import Server
+from running.waiting import WITHIN_S
 from towpath.bus import Bus, spans
-from towpath.contracts.engine import HaltQuery, ListQueries, ReadMeasures, RunQuery
+from towpath.contracts.engine import HaltQuery, ListQueries, Measures, ReadMeasures, RunQuery
 from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.metrics import Sample
 from towpath.contracts.metrics_table import METRICS_BY_NAME
@@ -33,7 +34,7 @@ from towpath.telemetry.shipping import SpanShipper
 from towpath.telemetry.trace_tree import is_unfinished
 from towpath.telemetry.tracing import continuing, ensure_span_streams, span_of, trace_of, traceparent_of
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 T = TypeVar("T")
 START_S = 60.0
@@ -74,12 +75,17 @@ class Engine:
         await self.bus.request(HaltQuery(site="jfk", job="job"), deadline_s=START_S)
 
     async def samples(self) -> dict[str, list[Sample]]:
-        answer = await self.bus.request(ReadMeasures(site="jfk"), deadline_s=START_S)
         found: dict[str, list[Sample]] = {}
-        for sample in answer.samples:
-            assert sample.entity == "job:job"
-            found.setdefault(sample.metric, []).append(sample)
+        after = 0
+        while (answer := await self._measures(after)).samples:
+            after = answer.last
+            for sample in answer.samples:
+                assert sample.entity == "job:job"
+                found.setdefault(sample.metric, []).append(sample)
         return found
+
+    async def _measures(self, after: int) -> Measures:
+        return await self.bus.request(ReadMeasures(site="jfk", after=after), deadline_s=START_S)
 
     async def spans(self) -> list[Span]:
         return [Span.model_validate_json(body) for body in await self.site.bodies(SPANS_STREAM)]

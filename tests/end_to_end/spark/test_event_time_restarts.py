@@ -13,7 +13,7 @@ from towpath.contracts.site import Retention
 from towpath.streams.failures import EventsRenumbered, failure_in
 from towpath.streams.streams import SiteStreams
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 OTHER = {**DEVICE, "name": "jfk/site/b", "subject": "site.b"}
 WINDOWS = {

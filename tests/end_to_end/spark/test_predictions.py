@@ -14,7 +14,7 @@ from running.operators import computed, messages
 from running.promises import promise
 from towpath.contracts.errors import TowpathError
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 NUMBERS = [10.0, 12.0, 11.0, 9.0, 10.5, 11.5, 30.0, 29.0, None, 31.0, 10.0, 60.0]
 LONG = 2**53 + 1

@@ -18,7 +18,6 @@ from running.engine import (
     SETTINGS,
     SUMS,
     UPSTREAM,
-    WITHIN_S,
     Site,
     assignment,
     by_count,
@@ -26,21 +25,20 @@ from running.engine import (
 )
 from running.operators import computed, messages
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Result
 from towpath.engine.query import compile_for
 from towpath.engine.recomputation import recompute_window
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
 async def site(site: Site) -> Site:
     """Return the site with the output of an upstream job."""
-    await site.connection.jetstream().add_stream(
-        name="OUT_clean", subjects=["sink.jfk.jfk.clean.1"], allow_direct=True
-    )
+    await site.jetstream.add_stream(name="OUT_clean", subjects=["sink.jfk.jfk.clean.1"], allow_direct=True)
     return site
 
 
@@ -51,6 +49,10 @@ def ranges(results: list[Result]) -> list[tuple[int, int]]:
 
 def covers(through: int) -> Callable[[list[Result]], bool]:
     return lambda results: any(r.through == through for r in results)
+
+
+async def are_rejected(site: Site, count: int) -> bool:
+    return len(await site.rejected()) == count
 
 
 def total(results: list[Result], key: str) -> float:
@@ -68,6 +70,7 @@ async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_seri
             await site.put("site.other", {"v": 1000})
             # The wave's events are in windows before the next wave comes.
             results = await site.until(lambda r, last=6 * wave + 4: any(i.serial == last for i in r))
+        await eventually(lambda: are_rejected(site, 6))
 
     covered = ranges(results)
     assert len(covered) >= 3

@@ -17,7 +17,7 @@ from towpath.queries.compilation import Asked, compiled
 from towpath.queries.parsing import parse
 from towpath.queries.reference import Answer, Event, answers
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 TEXT = """
 s = STREAM FROM topic(topic="site/a", time="at", delay="20 SECONDS", value="v", fields="n:long");

@@ -12,7 +12,7 @@ from running.waiting import eventually
 from towpath.engine.recomputation import recompute_window
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
-pytestmark = [promise("sent twice"), pytest.mark.timeout(180)]
+pytestmark = [promise("sent twice"), pytest.mark.timeout(900)]
 
 KNOWN = {**DEVICE, "identity": ["id"], "repeats_within": 100}
 WINDOWS = {
