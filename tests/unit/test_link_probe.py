@@ -47,10 +47,9 @@ async def test_link_when_it_is_too_narrow_for_the_large_message_then_has_a_round
     assert way.large_deadlines_s == [LARGE_S]
 
 
-@pytest.mark.parametrize("carries", [1000, 100_000])
-async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_is_due(
-    carries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The probe's clock, which tests set."""
     clock = [100.0]
 
     def monotonic() -> float:
@@ -58,7 +57,13 @@ async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_
         return clock[0]
 
     monkeypatch.setattr(link_probe, "monotonic", monotonic)
-    way = Way(carries)
+    return clock
+
+
+async def test_large_message_when_one_came_back_then_is_not_sent_again_until_it_is_due(
+    clock: list[float],
+) -> None:
+    way = Way(carries=100_000)
     probe = probing(way)
     await metrics(probe)
     for moment in (115.0, 399.0):
@@ -69,6 +74,32 @@ async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_
     await metrics(probe)
     assert len(way.large_deadlines_s) == 2
     assert way.small == 4 * SMALL_PROBES
+
+
+async def test_large_message_when_it_is_lost_once_then_is_sent_again_with_the_next_measurement(
+    clock: list[float],
+) -> None:
+    way = Way(carries=1000)
+    probe = probing(way)
+    assert await metrics(probe) == ["link.round_trip"]
+    clock[0] = 115.0
+    way.carries = 100_000
+    assert await metrics(probe) == ["link.round_trip", "link.bandwidth"]
+    clock[0] = 130.0
+    assert await metrics(probe) == ["link.round_trip"]
+
+
+async def test_large_message_when_it_is_lost_each_time_then_is_sent_twice_at_first_and_once_when_it_is_due(
+    clock: list[float],
+) -> None:
+    way = Way(carries=1000)
+    probe = probing(way)
+    sent: list[int] = []
+    for moment in (100.0, 115.0, 130.0, 414.0, 416.0, 431.0):
+        clock[0] = moment
+        await metrics(probe)
+        sent.append(len(way.large_deadlines_s))
+    assert sent == [1, 2, 2, 2, 3, 3]
 
 
 async def test_large_message_when_the_small_ones_do_not_come_back_then_is_not_sent_but_next_time() -> None:

@@ -43,17 +43,23 @@ class LinkProbe:
         self._bus = bus
         self._bandwidth_due: dict[str, float] = {}
         """Site, or the hub → time of its next measurement of bandwidth, by the monotonic clock."""
+        self._lost: set[str] = set()
+        """Those whose last large message did not come back."""
 
     async def measure(self, other: str) -> list[Sample]:
         """Return samples of the link to a site or the hub; none when it does not answer in time.
 
-        Bandwidth is among them from time to time, unless the link is too narrow.
+        Bandwidth is among them from time to time, unless the link is too narrow. A large message that is lost
+        once may have met a cut, so it is sent again with the next measurement.
         """
         with_bandwidth = monotonic() >= self._bandwidth_due.get(other, 0.0)
         samples = await probe(self._bus, other, with_bandwidth=with_bandwidth)
-        # Also after a large message that did not come back: a narrow link must not be filled with them.
         if samples and with_bandwidth:
-            self._bandwidth_due[other] = monotonic() + BANDWIDTH_INTERVAL_S
+            is_lost = all(sample.metric != "link.bandwidth" for sample in samples)
+            # Also after two that did not come back: a narrow link must not be filled with them.
+            if not is_lost or other in self._lost:
+                self._bandwidth_due[other] = monotonic() + BANDWIDTH_INTERVAL_S
+            (self._lost.add if is_lost else self._lost.discard)(other)
         return samples
 
 
