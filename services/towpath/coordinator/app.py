@@ -103,6 +103,7 @@ class _Parts:
     async def begin(self, settings: CoordinatorSettings, bus: Bus) -> None:
         """Hear of the sites, go on with what the coordinator before has left under way, and take commands."""
         await bus.subscribe(SiteStatus, self.sites.on_heartbeat)
+        self.sites.listening()
         await self.operations.continue_unfinished()
         await self.applies.continue_unfinished()
         await self.plans.continue_unfinished()

@@ -22,7 +22,7 @@ HEARTBEAT_POLL_S = 0.05
 """Between two looks for a heartbeat that is awaited. Sites send one a second."""
 
 FIRST_HEARTBEAT_S = 3.0
-"""Time that a coordinator waits after its start before it calls a silent site down."""
+"""Time for which a coordinator listens before it calls a silent site down."""
 
 
 @dataclass
@@ -50,6 +50,10 @@ class Sites:
         self._heard: dict[str, Heard] = {}
         self._first: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._announced: dict[str, SiteState] = {}
+
+    def listening(self) -> None:
+        """Count silence from now on: before, no heartbeat could be heard."""
+        self._begun = self._clock()
 
     @property
     def names(self) -> list[str]:
