@@ -21,8 +21,9 @@ from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, has_ended, re
 from towpath.processes.spec import ChildSpec
 from towpath.tasks import NotInTime, wait_until
 
-CLAIM_DEADLINE_S = 15.0
-"""Time for an interpreter to start on a machine where everything else starts, too."""
+CLAIM_DEADLINE_S = 60.0
+"""Time for an interpreter to start on a machine where everything else starts, too. One that dies is noticed
+at once."""
 
 LEFTOVER_GRACE_S = 1.0
 """Time for descendants that remain after their leader has ended in good order."""
