@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engines import Engines, engine_of
 from towpath.agent.jobs import Jobs
@@ -201,7 +201,7 @@ async def test_shared_engine_when_a_job_is_expected_then_starts_and_a_broken_one
 ) -> None:
     await trial.engines.expect(None)
     assert trial.engines.names() == [SHARED_ENGINE]
-    await trial.supervisor.wait_ready(10)
+    await trial.supervisor.wait_ready(WITHIN_S)
     trial.clients[SHARED_ENGINE].is_there = False
     with pytest.raises(TowpathError, match="does not answer") as refused:
         await trial.engines.expect(None)
@@ -222,7 +222,7 @@ async def test_engines_when_the_agent_starts_then_are_those_of_its_jobs_and_no_o
     left = ChildSpec(engine_process("jfk", "gone"), SLEEP, trial.run / "gone.log")
     launch(left, trial.run)
     await trial.engines.start(trial.run, [SHARING, alone("own")])
-    await trial.supervisor.wait_ready(10)
+    await trial.supervisor.wait_ready(WITHIN_S)
     assert trial.pid("gone") is None
     assert trial.pid() is not None
     assert trial.pid("own") is not None
@@ -240,7 +240,7 @@ async def test_own_engine_when_it_does_not_start_then_the_job_is_told_why(
 
 async def test_queries_when_one_engine_is_silent_then_the_others_are_told(trial: Trial) -> None:
     await trial.engines.start(trial.run, [SHARING, alone("own")])
-    await trial.supervisor.wait_ready(10)
+    await trial.supervisor.wait_ready(WITHIN_S)
     trial.clients["own"].is_there = False
     assert set(await trial.engines.queries()) == {SHARED_ENGINE}
     trial.clients[SHARED_ENGINE].is_there = False
@@ -271,7 +271,7 @@ async def jobs_of(trial: Trial, *assignments: Assignment) -> Jobs:
     for assignment in assignments:
         store.save(assignment)
     await trial.engines.start(trial.run, assignments)
-    await trial.supervisor.wait_ready(10)
+    await trial.supervisor.wait_ready(WITHIN_S)
     return Jobs(store, trial.engines, cast("Any", Streams()))
 
 

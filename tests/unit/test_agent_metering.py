@@ -126,8 +126,11 @@ def test_size_when_files_lie_deep_then_counts_all_of_them(tmp_path: Path) -> Non
 
 
 def test_processes_when_one_has_started_another_then_each_counts_what_is_its_own() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    code = "print('up', flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
+        assert child.stdout is not None
+        child.stdout.readline()  # Until it is up, its memory grows between the two looks.
         figures = ProcessFigures()
         alone = figures.look({"ours": os.getpid()})["ours"]
         apart = figures.look({"ours": os.getpid(), "child": child.pid})

@@ -9,6 +9,7 @@ import pytest
 from nats.js.errors import NoStreamResponseError
 
 from running.fault_trial import Bench, loaded
+from running.waiting import WITHIN_S
 from towpath.bus import announcements
 from towpath.bus.announcements import Announcements
 from towpath.contracts.fault_commands import RuleLoaded
@@ -48,6 +49,7 @@ def stream() -> Stream:
 def announced(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Announcements:
     monkeypatch.setattr(announcements, "ATTEMPT_S", 0.01)
     monkeypatch.setattr(announcements, "AGAIN_S", 0.001)
+    monkeypatch.setattr(announcements, "WITHIN_S", WITHIN_S)
     bus: Any = stream
     return Announcements(bus)
 

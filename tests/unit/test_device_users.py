@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.broker_configuration import BrokerConfiguration
 from towpath.agent.broker_refusals import LogTail, refused
 from towpath.agent.device_users import DeviceUsers
@@ -117,20 +118,16 @@ async def test_agent_when_it_starts_or_the_file_changes_then_the_broker_takes_it
     configuration = BrokerConfiguration(broker.write, broker.reload, broker.loaded_at)
     task = asyncio.create_task(DeviceUsers(home, "jfk", configuration).watch())
     try:
-        await asyncio.wait_for(broker.tried.wait(), 5)
+        await asyncio.wait_for(broker.tried.wait(), WITHIN_S)
         assert not is_taken_in(path)  # A broker that is not ready has not read it.
         broker.ready = True
-        async with asyncio.timeout(10):
-            while not is_taken_in(path):
-                await asyncio.sleep(0.01)
+        await eventually(lambda: is_taken_in(path))
         assert (broker.users, broker.loads) == (["press"], 1)
 
         revoke_device(path, "press")
 
         assert not is_taken_in(path)
-        async with asyncio.timeout(10):
-            while not is_taken_in(path):
-                await asyncio.sleep(0.01)
+        await eventually(lambda: is_taken_in(path))
         assert (broker.users, broker.loads) == ([], 2)
     finally:
         task.cancel()

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from coordinator_trial import Played, entry, job
 
+from running.waiting import WITHIN_S
 from towpath.agent import restart as agent_restart
 from towpath.agent.restart import Restart
 from towpath.contracts.errors import TowpathError
@@ -72,7 +73,7 @@ async def test_agent_when_it_is_the_one_that_is_meant_then_answers_and_ends(
 
     await restart.restart(RestartAgent(site="jfk", begun_at=BEGUN_AT))
 
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), WITHIN_S)
 
 
 async def test_agent_when_another_is_meant_then_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

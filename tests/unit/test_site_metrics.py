@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from running.places import ROOT
+from running.waiting import WITHIN_S
 from towpath.agent.site_metrics import SiteMetrics
 from towpath.contracts.fields import RESERVED_FIELDS
 from towpath.contracts.metrics import Sample
@@ -102,7 +103,7 @@ async def test_metrics_when_one_event_is_not_stored_then_the_next_are() -> None:
     metrics = SiteMetrics("jfk", 4, store)
     metrics.see(samples_of("site", 1, {"site.cpu.utilization": 1.0}))
     keeping = asyncio.create_task(metrics.keep(0.001))
-    await asyncio.wait_for(is_done.wait(), 5)
+    await asyncio.wait_for(is_done.wait(), WITHIN_S)
     keeping.cancel()
 
     assert [event["cpu_ptc"] for event in stored] == [50.0]

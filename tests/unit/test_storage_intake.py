@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 from nats.aio.client import Client
 
+from running.waiting import eventually
 from towpath.contracts.data_plane import STORED_AT_HEADER
 from towpath.contracts.storage import StorageSpec, ValueStream
 from towpath.storage import intake as intake_module
@@ -67,9 +68,7 @@ async def intake(store: ValueStore) -> AsyncIterator[Intake]:
 
 
 async def taken(store: ValueStore, serial: int) -> None:
-    async with asyncio.timeout(10):
-        while store.progress(KEY) < serial:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: store.progress(KEY) >= serial)
 
 
 def is_whole(store: ValueStore) -> bool:
@@ -132,9 +131,7 @@ async def test_lag_when_a_stream_does_not_answer_then_grows(
 ) -> None:
     await intake.follow([METRICS])
     await taken(store, 2)
-    async with asyncio.timeout(10):
-        while intake.lag_s == math.inf:
-            await asyncio.sleep(0.001)
+    await eventually(lambda: intake.lag_s != math.inf)
     monkeypatch.setattr(Stream, "is_away", True)
     await asyncio.sleep(0.01)
 
