@@ -6,6 +6,7 @@ Tests that share one of them run in one worker, those of a file in one worker, t
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -22,11 +23,17 @@ from towpath.engine.session import start_session
 from towpath.hooks.extension import HOOKS
 from towpath.lab import extension
 from towpath.lab.faults.board import FAULTS, PROCESS
+from towpath.mesh import ports
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored. Commands that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Between the choice of a port and its use, a mesh of another worker could get the same one.
+    count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    ports.PORTS = ports.PORTS[int(worker.removeprefix("gw")) % count :: count]
 
 SHARED = ("shared_mesh", "power_safe", "session", "servers")
 """Fixtures that take long to start. Their tests run first: at the end, one worker would run them alone."""

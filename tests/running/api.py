@@ -23,7 +23,7 @@ from towpath.contracts.events import EVENTS_STREAM, SiteChanged
 from towpath.contracts.site import SiteState
 from towpath.mesh.servers import port_open
 
-WAIT = {"Prefer": "wait=30"}
+WAIT = {"Prefer": f"wait={WITHIN_S:.0f}"}
 
 MODULES = {"injector": "towpath.lab.injector", "collector": "towpath.collector"}
 """Other services that clients reach through the interface."""

@@ -179,7 +179,11 @@ async def test_abort_when_the_coordinator_dies_before_heeding_it_then_the_next_o
         assert ABORTED in (await failure(asking)).detail.message
         assert (await shown(trial, operation)).state is OperationState.ROLLED_BACK
         trial.check_nothing_lost("counts")
-        assert not await registry.is_requested(operation, ABORTS), "what has ended leaves nothing behind"
+
+        async def nothing_is_left() -> bool:
+            return not await registry.is_requested(operation, ABORTS)
+
+        await eventually(nothing_is_left)
 
 
 async def test_abort_when_the_coordinator_dies_while_going_back_then_the_next_one_goes_back(

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from running.coordinator import Trial, spec
 from running.promises import promise
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.bus.terms import later_term
 from towpath.contracts.commands import DeployJob, OperationState
@@ -41,7 +41,7 @@ async def spared(trial: Trial) -> AsyncIterator[Trial]:
 
 
 async def shown(trial: Trial) -> Coordinators:
-    return await trial.client.request(ShowCoordinators(), deadline_s=20, attempt_s=1)
+    return await trial.client.request(ShowCoordinators(), deadline_s=WITHIN_S, attempt_s=1)
 
 
 async def spares(trial: Trial, names: list[str]) -> bool:
@@ -54,9 +54,9 @@ async def leads(trial: Trial, name: str) -> bool:
 
 @promise("spare coordinator")
 async def test_migration_when_its_coordinator_is_killed_then_the_spare_finishes_it(spared: Trial) -> None:
+    before = await shown(spared)
     await spared.ask(DeployJob(spec=spec("counts")))
     _, asking = await spared.migrate_in_background("counts")
-    before = await shown(spared)
 
     await spared.end_coordinator(signal.SIGKILL)
     await eventually(lambda: leads(spared, SPARE))
@@ -82,7 +82,9 @@ async def test_coordinator_when_it_wakes_and_a_spare_leads_then_ends_and_no_site
         zombie = Bus(connection)
         zombie.term = former.term
         with pytest.raises(TowpathError) as refused:
-            await zombie.request(ReportProgress(site="jfk", operation="m1", job="counts"), deadline_s=5)
+            await zombie.request(
+                ReportProgress(site="jfk", operation="m1", job="counts"), deadline_s=WITHIN_S
+            )
     process.send_signal(signal.SIGCONT)
 
     assert later_term(refused.value) == (await shown(spared)).term

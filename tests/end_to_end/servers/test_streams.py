@@ -157,19 +157,19 @@ async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_on
     streams: SiteStreams, connection: Client, sink: SinkConnection, nats_server: Server
 ) -> None:
     await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
-    publishing = partial(sink.publish, results(1, 0, 20_000), site="jfk", stream=OUTPUT.stream, batch="1.0")
+    publishing = partial(sink.publish, results(1, 0, 60_000), site="jfk", stream=OUTPUT.stream, batch="1.0")
     sending = asyncio.create_task(asyncio.to_thread(publishing))
     jetstream = connection.jetstream()
 
     async def is_in_the_middle() -> bool:
-        return (await jetstream.stream_info(OUTPUT.stream)).state.messages >= 2_000
+        return (await jetstream.stream_info(OUTPUT.stream)).state.messages >= 200
 
     await eventually(is_in_the_middle)
     assert not sending.done()
     await nats_server.kill()
     await nats_server.start()
     await sending
-    assert await stored(connection) == list(range(20_000))
+    assert await stored(connection) == list(range(60_000))
 
 
 async def test_publish_when_no_stream_exists_then_writer_is_fenced(

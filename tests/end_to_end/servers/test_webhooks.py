@@ -67,17 +67,22 @@ async def delivering(
             await end([running])
 
 
+def in_order(receiver: Receiver) -> list[str]:
+    """Return each result that was taken once: a result whose answer came late is sent again."""
+    return [*dict.fromkeys(receiver.taken)]
+
+
 @promise("webhooks")
 async def test_results_when_the_service_restarts_then_the_others_follow_in_order(
     connection: Client, receiver: Receiver
 ) -> None:
     await publish(connection, "a", "b")
     async with delivering(connection, receiver.url):
-        await eventually(lambda: receiver.taken == ["a", "b"])
+        await eventually(lambda: in_order(receiver) == ["a", "b"])
     await publish(connection, "c", "d")
 
     async with delivering(connection, receiver.url):
-        await eventually(lambda: receiver.taken == ["a", "b", "c", "d"])
+        await eventually(lambda: in_order(receiver) == ["a", "b", "c", "d"])
 
 
 async def test_webhook_when_named_later_then_gets_results_from_then_on(
