@@ -44,7 +44,6 @@ AT_A_TIME = 4
 PLANNED = "CPU s for 1,000"
 FIRST = "first answer, s"
 STEADY_S = 3.0
-TRIGGER_S = 1.0
 RATIO = "ratio"
 
 STREAM = f'r = STREAM FROM topic(topic="{TOPIC}", time="at", delay="2 SECONDS", value="value");\n'
@@ -206,7 +205,7 @@ async def _first_answer(mesh: MeasuredMesh) -> Case:
 
 
 async def _run(mesh: MeasuredMesh, text: str) -> PipelineSpec:
-    asked = Asked(mesh.fresh_name("queries"), EDGE.name, text, {}, [EDGE.name], trigger_s=TRIGGER_S)
+    asked = Asked(mesh.fresh_name("queries"), EDGE.name, text, {}, [EDGE.name])
     made = compiled(asked).pipeline
     await mesh.bus.request(ApplyPipeline(spec=made), deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
     return made

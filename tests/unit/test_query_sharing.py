@@ -137,6 +137,17 @@ def test_jobs_when_answers_are_rare_then_read_events_seldom(every: str, interval
     assert panes.trigger_s == interval_s
 
 
+@pytest.mark.parametrize(
+    ("every", "share", "interval_s"), [("5 s", 0.2, 5), ("10 s", 0.5, 4), ("5 s", 0.01, 5)]
+)
+def test_jobs_when_a_sample_is_enough_then_read_events_more_seldom(
+    every: str, share: float, interval_s: float
+) -> None:
+    text = f"{STREAM}q = COMPUTE AVG(s, 10 m) EVERY {every} WITH SAMPLE {share}"
+    panes, _ = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
+    assert panes.trigger_s == interval_s
+
+
 def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest() -> None:
     asked = "a = COMPUTE AVG(s, 1 m) EVERY 1 m WITH SAMPLE 0.2  b = COMPUTE AVG(s, 1 m) EVERY 1 m"
 

@@ -133,11 +133,22 @@ def _site_plan(
     return SitePlan(site, topics, shared_plan(meaning, positions, [site] * len(topics)))
 
 
-def interval_s(asked: Asked, plan: SharedPlan) -> float:
-    """Return the seconds between micro-batches of events. Answers come so much later at most."""
-    share = plan.program.pane_micros / 1e6 / MICRO_BATCHES_OF_A_PANE
-    usual = min(max(share, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
-    return usual if asked.trigger_s is None else asked.trigger_s
+def interval_s(asked: Asked, plan: SharedPlan, sample: float) -> float:
+    """Return the seconds between micro-batches of events. Answers come so much later at most.
+
+    Who asks for a `sample` wants to save, and most of the cost is that of micro-batches: so they are rarer by
+    its share, down to one a pane.
+    """
+    if asked.trigger_s is not None:
+        return asked.trigger_s
+    pane_s = plan.program.pane_micros / 1e6
+    share = min(pane_s / MICRO_BATCHES_OF_A_PANE / sample, pane_s)
+    return min(max(share, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+
+
+def _sample(meaning: QuerySet) -> float:
+    """Return the share of the events that the queries need: what one reads, the others read, too."""
+    return max(query.options.sample or 1.0 for query in meaning.queries if query.reads_streams)
 
 
 def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[PipelineJob]:
@@ -149,7 +160,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
             inputs=_inputs(at, meaning),
             output=Output(topic=f"{asked.topic}/panes"),
             operator=Chain(steps=pane_steps(at.plan, meaning)),
-            trigger_s=interval_s(asked, at.plan),
+            trigger_s=interval_s(asked, at.plan, _sample(meaning)),
         )
         for at in plans
     ]
@@ -167,7 +178,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
 
 def _inputs(at: SitePlan, meaning: QuerySet) -> list[Input]:
     """Return the topics of a site. No more is read than the queries need."""
-    sample = max(query.options.sample or 1.0 for query in meaning.queries if query.reads_streams)
+    sample = _sample(meaning)
     return [
         Input(
             site=at.site,
