@@ -42,7 +42,7 @@ from towpath.mesh.state import MeshState
 
 SITES = ("jfk", "cloud")
 TUNNEL_IN_S, TUNNEL_S = 30.0, 600.0
-"""The job is to leave at once: a move is expected to take 8 s, and three times as long is kept for it."""
+"""The job is to leave soon: a move is expected to take 8 s, and three times as long is kept for it."""
 
 AUTOPILOT = AutopilotSpec(mode=AutopilotMode.ACT, horizon_s=60, interval_s=1, settled_s=1, rest_s=1)
 
