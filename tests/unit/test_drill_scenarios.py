@@ -239,12 +239,14 @@ def test_job_when_it_is_removed_then_neither_lag_nor_new_results_are_demanded() 
 def test_failover_when_played_then_its_source_is_cut_off_before_and_the_results_are_at_a_third_site() -> None:
     for each in select(["fail-over"]):
         scenario = scenario_of(each)
-        job, (_, lost, asked) = scenario.jobs[0], scenario.timeline
+        job, (harm, lost, asked) = scenario.jobs[0], scenario.timeline
         assert isinstance(job, StandardJob)
         assert lost.strike is not None
         assert asked.fail_over is not None
         assert (lost.strike.target, lost.strike.name) == (TargetKind.LINK, job.site)
         assert (job.site, job.standby, job.output_site) == (source_of(each), target_of(each), OUTPUT_SITE)
+        # Steps of one moment wait for each other, and an interception waits for the failover.
+        assert len({step.at for step in scenario.timeline if step.at is not None}) == 3 - (harm.at is None)
 
 
 def test_job_when_it_has_two_inputs_then_both_have_a_load_at_their_site() -> None:

@@ -67,7 +67,10 @@ would be stored twice, later than any watermark waits."""
 
 AHEAD_S = 3600
 
-OPERATE_AT_S = 0.1
+LOST_AT_S, OPERATE_AT_S = 0.05, 0.1
+"""Seconds until the site of a failover is cut off, and until the operation begins. An interception begins at
+once, and steps of one moment wait for each other."""
+
 BEGINS_WITHIN_S = 120.0
 """Seconds for the step to begin: those before it wait for micro-batches."""
 
@@ -219,7 +222,7 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
         case "fail-over":
             for_s = MISSED_S + outage_s
             lost = Strike(target=TargetKind.LINK, name=source_of(cell), fault="cut", for_s=for_s)
-            return [Step(at=0.0, strike=lost), _step(fail_over=Failover(job=job.name))]
+            return [Step(at=LOST_AT_S, strike=lost), _step(fail_over=Failover(job=job.name))]
         case strategy:
             hold_s = HOLD_S if strategy == StrategyName.TWIN else None
             move = Migration(job=job.name, to=target_of(cell), strategy=StrategyName(strategy), hold_s=hold_s)
