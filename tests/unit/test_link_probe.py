@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -21,6 +22,9 @@ class Way:
     carries: int
     large_deadlines_s: list[float] = field(default_factory=list)
     small: int = 0
+    takes_s: float = 0.0
+    """Time that passes on the test's clock for each message."""
+    clock: list[float] = field(default_factory=lambda: [0.0])
 
     async def request(self, command: Echo, *, deadline_s: float) -> EchoAnswer:
         if command.payload:
@@ -28,6 +32,7 @@ class Way:
         else:
             assert deadline_s == ANSWER_S
             self.small += 1
+        self.clock[0] += self.takes_s
         if len(command.payload) > self.carries:
             raise TowpathError(ErrorCode.UNREACHABLE, "no answer")
         return EchoAnswer(payload=command.payload)
@@ -109,3 +114,38 @@ async def test_large_message_when_the_small_ones_do_not_come_back_then_is_not_se
     assert way.large_deadlines_s == []
     way.carries = 100_000
     assert await metrics(probe) == ["link.round_trip", "link.bandwidth"]
+
+
+async def test_large_message_when_the_link_stays_as_it_is_then_is_sent_more_and_more_seldom(
+    clock: list[float],
+) -> None:
+    way = Way(carries=100_000)
+    probe = probing(way)
+    sent: list[float] = []
+    for moment in range(100, 20_000, 15):
+        clock[0] = float(moment)
+        before = len(way.large_deadlines_s)
+        await metrics(probe)
+        if len(way.large_deadlines_s) > before:
+            sent.append(moment)
+    intervals = [round(later - earlier, -2) for earlier, later in pairwise(sent)]
+    assert intervals == [300, 600, 1200, 2400, *4 * [3600]]
+
+
+async def test_large_message_when_round_trips_become_another_link_s_then_is_sent_soon(
+    clock: list[float],
+) -> None:
+    way = Way(carries=100_000, clock=clock)
+    probe = probing(way)
+    for moment in (100.0, 405.0, 1010.0):
+        clock[0] = moment
+        await metrics(probe)
+    assert len(way.large_deadlines_s) == 3
+    way.takes_s = 0.2
+    for moment in (1100.0, 1300.0):
+        clock[0] = moment
+        await metrics(probe)
+    assert len(way.large_deadlines_s) == 3
+    clock[0] = 1320.0
+    await metrics(probe)
+    assert len(way.large_deadlines_s) == 4

@@ -83,8 +83,16 @@ class Measurements:
         return found
 
     def age_s(self, now: float) -> float:
-        """Return the age of the series whose newest point is the oldest."""
-        return max((now - points[-1][0] for points in self._points.values()), default=0.0)
+        """Return the age of the series whose newest point is the oldest.
+
+        Bandwidth does not count: it is measured seldom as long as a link stays as it is.
+        """
+        ages = (
+            now - points[-1][0]
+            for (_, _, metric), points in self._points.items()
+            if metric != "link.bandwidth"
+        )
+        return max(ages, default=0.0)
 
     def links(self, sites: Collection[str]) -> Iterator[Link]:
         """Yield the links between sites that were measured, and those over the hub for others."""

@@ -6,7 +6,9 @@ import asyncio
 import base64
 import logging
 import secrets
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from statistics import median
 from time import monotonic, time
 
@@ -15,7 +17,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
-from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S, samples_of
+from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S, LONGEST_BANDWIDTH_INTERVAL_S, samples_of
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,12 @@ SMALL_PROBES = 5
 """Round trips of which the median counts: one that waits behind a checkpoint says nothing of the link."""
 
 LARGE_BYTES = 64 * 1024
+
+ALIKE = 3.0
+"""Greatest factor between two measurements of a link that has stayed as it is: small times are noisy."""
+
+LEAST_CHANGE_S = 0.01
+"""Least difference of round trips that says something of a link, and not of the machines at its ends."""
 
 Send = Callable[[str], Awaitable[object]]
 """Send a text and return when it has come back; raise when it does not."""
@@ -36,30 +44,65 @@ LARGE_S = 10.0
 _FAILURES = (TowpathError, TimeoutError, NatsError, OSError)
 
 
+@dataclass
+class _Link:
+    """What is known of the bandwidth of a link, and when it is measured next."""
+
+    due: float = 0.0
+    """By the monotonic clock."""
+    measured_at: float = 0.0
+    interval_s: float = BANDWIDTH_INTERVAL_S
+    bandwidth: float | None = None
+    """By the last large message. None: it did not come back."""
+    round_trip_s: float = 0.0
+    """Measured together with it."""
+
+    def see(self, round_trip_s: float, bandwidth: float | None) -> None:
+        """Take over a measurement with a large message."""
+        is_lost_again = bandwidth is None and self.bandwidth is None and self.measured_at > 0
+        if bandwidth is None and not is_lost_again:
+            self.interval_s = 0.0  # It may have met a cut.
+        elif self.bandwidth is not None and bandwidth is not None and _alike(bandwidth, self.bandwidth):
+            self.interval_s = min(2 * self.interval_s, LONGEST_BANDWIDTH_INTERVAL_S)
+        else:
+            self.interval_s = BANDWIDTH_INTERVAL_S
+        self.bandwidth, self.round_trip_s, self.measured_at = bandwidth, round_trip_s, monotonic()
+        self.due = self.measured_at + self.interval_s
+
+    def see_round_trip(self, round_trip_s: float) -> None:
+        """Measure a link soon whose round trip says that it is another one than before."""
+        differs_by_s = abs(round_trip_s - self.round_trip_s)
+        if differs_by_s > LEAST_CHANGE_S and not _alike(round_trip_s, self.round_trip_s):
+            self.due = min(self.due, self.measured_at + BANDWIDTH_INTERVAL_S)
+
+
+def _alike(one: float, other: float) -> bool:
+    return 1 / ALIKE < one / max(other, 1e-9) < ALIKE
+
+
 class LinkProbe:
     """Measures the links to others, one after the other: two at a time would slow each other."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._bandwidth_due: dict[str, float] = {}
-        """Site, or the hub → time of its next measurement of bandwidth, by the monotonic clock."""
-        self._lost: set[str] = set()
-        """Those whose last large message did not come back."""
+        self._links: defaultdict[str, _Link] = defaultdict(_Link)
+        """By site, and the hub."""
 
     async def measure(self, other: str) -> list[Sample]:
         """Return samples of the link to a site or the hub; none when it does not answer in time.
 
         Bandwidth is among them from time to time, unless the link is too narrow. A large message that is lost
-        once may have met a cut, so it is sent again with the next measurement.
+        once may have met a cut, so it is sent again with the next measurement. After two that did not come
+        back it waits: a narrow link must not be filled with them.
         """
-        with_bandwidth = monotonic() >= self._bandwidth_due.get(other, 0.0)
+        link = self._links[other]
+        with_bandwidth = monotonic() >= link.due
         samples = await probe(self._bus, other, with_bandwidth=with_bandwidth)
-        if samples and with_bandwidth:
-            is_lost = all(sample.metric != "link.bandwidth" for sample in samples)
-            # Also after two that did not come back: a narrow link must not be filled with them.
-            if not is_lost or other in self._lost:
-                self._bandwidth_due[other] = monotonic() + BANDWIDTH_INTERVAL_S
-            (self._lost.add if is_lost else self._lost.discard)(other)
+        values = {sample.metric: sample.value for sample in samples}
+        if values and with_bandwidth:
+            link.see(values["link.round_trip"], values.get("link.bandwidth"))
+        elif values:
+            link.see_round_trip(values["link.round_trip"])
         return samples
 
 

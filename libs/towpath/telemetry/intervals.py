@@ -31,8 +31,9 @@ KEPT_SINGLE_S = 3600.0
 RETENTION_INTERVAL_S = 60.0
 """Between deletions of samples that are too old or too many."""
 
-BANDWIDTH_INTERVAL_S = 300.0
-"""Between measurements of a link's bandwidth. Each sends 128 KiB, which is much for a narrow link."""
+BANDWIDTH_INTERVAL_S, LONGEST_BANDWIDTH_INTERVAL_S = 300.0, 3600.0
+"""Least and greatest time between measurements of a link's bandwidth. Each sends 128 KiB, which is much for a
+narrow link: as long as a link stays as it is, it is measured more and more seldom."""
 
 
 def samples_of(entity: str, at: float, values: Mapping[str, float]) -> list[Sample]:
