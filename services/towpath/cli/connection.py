@@ -23,6 +23,9 @@ AnswerT = TypeVar("AnswerT", bound=Model)
 CONNECT_WITHIN_S = 3.0
 """Time to connect where no supervisor runs the mesh: the hub is there at once, or it is not running."""
 
+HUB_WITHIN_S = 30.0
+"""The same where one does: the hub restarts, or is busy."""
+
 LOOK_DEADLINE_S = 60.0
 """Time for questions. They are answered at once, unless the coordinator is restarting."""
 
@@ -59,9 +62,7 @@ def check_hub_here(home: Home, mesh: MeshState) -> None:
 
 
 @asynccontextmanager
-async def open_bus(
-    home: Home, *, traced: bool = True, within_s: float = LOOK_DEADLINE_S
-) -> AsyncIterator[Bus]:
+async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WITHIN_S) -> AsyncIterator[Bus]:
     """Connect to the hub as operator. Mere questions need not be `traced`.
 
     A hub that is starting, or busy, has `within_s` seconds. Raises `TowpathError` (unreachable) when it does
@@ -100,5 +101,5 @@ async def ask(
     traced: bool = False,
 ) -> AnswerT:
     """Return the answer to one command. One that changes something must be `traced`."""
-    async with open_bus(home, traced=traced, within_s=deadline_s) as bus:
+    async with open_bus(home, traced=traced, within_s=min(deadline_s, HUB_WITHIN_S)) as bus:
         return await bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)
