@@ -42,7 +42,7 @@ def record_job(record: OperationRecord) -> RegistryChange:
     return RegistryChange(job=record.job, entry=entry)
 
 
-@asks(Actor.TARGET, 120.0, 60.0, busy_s=FETCH_S)
+@asks(Actor.TARGET, 120.0, 15.0, busy_s=FETCH_S)
 def check_spec(record: OperationRecord) -> CheckSpec:
     """The engine builds the plan without starting it."""
     after = record.entry_after

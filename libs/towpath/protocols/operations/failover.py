@@ -57,7 +57,7 @@ STAYS_FENCED = Compensation(
 set_epoch = replace(shared_steps.set_epoch, compensation=STAYS_FENCED, point_of_no_return=True)
 
 
-@asks(Actor.TARGET, START_S, 60.0, endless=True)
+@asks(Actor.TARGET, START_S, 15.0, endless=True)
 def take_over(record: OperationRecord) -> TakeOver:
     """The standby runs the job from that copy."""
     after = record.entry_after
