@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from towpath.cli import upgrading_hub
 from towpath.cli.__main__ import app
-from towpath.cli.upgrading_hub import in_turn
+from towpath.cli.upgrading_hub import _check_run, in_turn
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import MeshSpec, SiteSpec, TlsSpec
 from towpath.mesh.home import Home
+from towpath.processes import PidRecord
 
 SPEC = MeshSpec(sites=[SiteSpec(name="jfk")], coordinators=2)
 
@@ -67,3 +70,12 @@ def test_hub_when_no_mesh_is_here_then_is_refused(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["--home", str(tmp_path), "upgrade", "hub"])
     assert ended.exit_code != 0
     assert "towpath up" in ended.stderr
+
+
+def test_upgrade_when_a_service_ends_again_then_is_said_with_its_log(home: Home) -> None:
+    stays = psutil.Process()
+    here = PidRecord(name="api", command=(), pid=stays.pid, create_time=stays.create_time())
+    gone = here.model_copy(update={"name": "collector", "create_time": 1.0})
+    _check_run(home, [here])
+    with pytest.raises(TowpathError, match=r"^collector did not stay up, see .*collector"):
+        _check_run(home, [here, gone])

@@ -17,7 +17,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.requirements import check_requirements
 from towpath.mesh.state import MeshState
-from towpath.processes import find, listed, rotate_log, status, stop
+from towpath.processes import PidRecord, find, listed, rotate_log, status, stop
 from towpath.processes.claim import ALREADY_CLAIMED
 
 START_DEADLINE_S = 20.0
@@ -66,10 +66,10 @@ def reload(home: Home) -> None:
             os.kill(running.pid, signal.SIGHUP)
 
 
-def restart(home: Home, name: str, within_s: float) -> None:
+def restart(home: Home, name: str, within_s: float) -> PidRecord:
     """End a process that the supervisor looks after, or the supervisor itself, and wait until it runs again.
 
-    It is then of the version that is installed. Raises `TowpathError` (deadline).
+    It is then of the version that is installed. Return its record. Raises `TowpathError` (deadline).
     """
     end = time.monotonic() + within_s
     before = find(home.run, name)
@@ -87,6 +87,7 @@ def restart(home: Home, name: str, within_s: float) -> None:
         if now is None and name == SUPERVISOR:
             start(home)
         time.sleep(0.02)
+    return now
 
 
 def down(home: Home) -> list[str]:

@@ -46,7 +46,7 @@ _FAILURES = (TowpathError, TimeoutError, NatsError, OSError)
 
 @dataclass
 class _Link:
-    """What is known of the bandwidth of a link, and when it is measured next."""
+    """The bandwidth of a link, as far as it is known, and when it is measured next."""
 
     due: float = 0.0
     """By the monotonic clock."""

@@ -24,13 +24,13 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import processes_of, servers_of
 from towpath.mesh.version import installed_version
-from towpath.processes import find
+from towpath.processes import PidRecord, find
 
 
 async def upgrade_hub(home: Home, within_s: float, *, dry_run: bool, as_json: bool) -> None:
     """Restart the supervisor and the services of the hub. Each has `within_s` seconds to be back.
 
-    Raises `TowpathError`: on another machine, if no mesh runs, or if a service does not come back.
+    Raises `TowpathError`: on another machine, if no mesh runs, or if a service does not come back or stay up.
     """
     mesh = await mesh_of_processes(home)
     check_hub_here(home, mesh)
@@ -40,12 +40,14 @@ async def upgrade_hub(home: Home, within_s: float, *, dry_run: bool, as_json: bo
     if dry_run:
         return print_json({"restarts": names}) if as_json else _show(home, names)
     with working("upgrading the hub …") as status:
+        begun: list[PidRecord] = []
         for name in names:
             status.update(f"restarting {name} …")
-            await asyncio.to_thread(lifecycle.restart, home, name, within_s)
+            begun.append(await asyncio.to_thread(lifecycle.restart, home, name, within_s))
             say(f"{name} is back")
         async with open_bus(home) as bus:
             await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S)
+    await asyncio.to_thread(_check_run, home, begun)
     if as_json:
         return print_json({"restarted": names, "version_now": installed_version()})
     print(f"the hub runs version {installed_version()}")
@@ -56,6 +58,14 @@ def in_turn(home: Home, spec: MeshSpec, leader: str) -> list[str]:
     beside_servers = set(processes_of(spec, sites=())) - set(servers_of(spec))
     running = [name for name in beside_servers if find(home.run, name) is not None]
     return [SUPERVISOR, *sorted(running, key=lambda name: (name == leader, name))]
+
+
+def _check_run(home: Home, begun: Sequence[PidRecord]) -> None:
+    """Raise `TowpathError` if one of these processes has ended: the new version may not run here."""
+    ended = [record.name for record in begun if record.process is None]
+    if ended:
+        logs = ", ".join(str(home.log(name)) for name in ended)
+        raise TowpathError(ErrorCode.FAILED, f"{', '.join(ended)} did not stay up, see {logs}", field="site")
 
 
 async def _leader(home: Home) -> str:
