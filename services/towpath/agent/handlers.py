@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 from nats.errors import Error as NatsError
 
@@ -36,6 +37,7 @@ from towpath.contracts.site_commands import (
 )
 from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
+from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
 
@@ -178,21 +180,41 @@ class AgentHandlers:
             if names and assignment.desired is DesiredState.RUNNING:
                 await drain(self.jobs, assignment, names, command.drain_s)
             await self.jobs.keep_assignment(held(assignment, None))
-            paused = await self.jobs.halt(assignment, WHOLE_S if command.whole else HALT_S)
-            if command.whole:
-                await asyncio.to_thread(self._check_whole, assignment)
+            stopping = self._halt_whole(assignment) if command.whole else self.jobs.halt(assignment, HALT_S)
+            paused = await stopping
             if command.forget:
                 await self.jobs.drop(assignment, forget=True)
             return paused
 
-    def _check_whole(self, assignment: Assignment) -> None:
+    async def _halt_whole(self, assignment: Assignment) -> Paused:
+        """Stop a job so that it leaves no micro-batch unfinished.
+
+        Spark may begin one without events, to close windows, at the very moment when it is stopped. Then the
+        job runs once more, until that is finished. Raises `TowpathError` (failed) if one takes too long.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + WHOLE_S
+        while True:
+            paused = await self.jobs.halt(assignment, WHOLE_S)
+            batch = await self._unfinished(assignment)
+            if batch is None:
+                return paused
+            if loop.time() > end:
+                raise TowpathError(
+                    ErrorCode.FAILED,
+                    f"micro-batch {batch} of {assignment.spec.name} was interrupted; it is repeated first",
+                )
+            log.info("micro-batch %d of %s is finished first", batch, assignment.spec.name)
+            await self.jobs.run(assignment)
+            with contextlib.suppress(NotInTime):
+                await until(partial(self._is_whole, assignment), end - loop.time(), POLL_S)
+
+    async def _unfinished(self, assignment: Assignment) -> int | None:
         store = self.jobs.store
-        batch = store.checkpoints.unfinished_batch(store.checkpoint(assignment))
-        if batch is not None:
-            raise TowpathError(
-                ErrorCode.FAILED,
-                f"micro-batch {batch} of {assignment.spec.name} was interrupted; it is repeated first",
-            )
+        return await asyncio.to_thread(store.checkpoints.unfinished_batch, store.checkpoint(assignment))
+
+    async def _is_whole(self, assignment: Assignment) -> bool:
+        return await self._unfinished(assignment) is None
 
     async def report_progress(self, command: ReportProgress) -> JobStatus:
         """Return a job's progress from its engine, or from its checkpoint before the engine reports."""
