@@ -8,7 +8,6 @@ import resource
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,7 +74,6 @@ class Mesh:
             max_reconnect_attempts=-1,
             **{"inbox_prefix": f"_INBOX.{credential.user}", "error_cb": _ignore, **options},
         )
-        connection.jetstream = partial(connection.jetstream, timeout=WITHIN_S)
         try:
             yield connection
         finally:
