@@ -146,7 +146,7 @@ def test_processes_when_one_has_started_another_then_each_counts_what_is_its_own
 class Answering:
     """A mesh in which one site is cut off."""
 
-    async def request(self, command: Echo, *, deadline_s: float) -> EchoAnswer:
+    async def request(self, command: Echo, *, deadline_s: float, attempt_s: float) -> EchoAnswer:
         if command.site == "cloud":
             raise NOBODY
         return EchoAnswer(payload=command.payload)

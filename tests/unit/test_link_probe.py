@@ -26,7 +26,7 @@ class Way:
     """Time that passes on the test's clock for each message."""
     clock: list[float] = field(default_factory=lambda: [0.0])
 
-    async def request(self, command: Echo, *, deadline_s: float) -> EchoAnswer:
+    async def request(self, command: Echo, *, deadline_s: float, attempt_s: float) -> EchoAnswer:
         if command.payload:
             self.large_deadlines_s.append(deadline_s)
         else:

@@ -43,8 +43,9 @@ MessageT = TypeVar("MessageT", bound=Message)
 RETRY_PAUSE_S = 0.3
 """Between attempts of a command that no one received: too long to flood, short beside any deadline."""
 
-
-"""Beginning of the subjects at which clients of NATS wait for answers."""
+FIRST_ATTEMPT_S = 5.0
+"""How long a command waits for its answer before it is sent again: longer than nearly all answers take. Each
+further attempt waits twice as long, so that an answer that takes longer still comes."""
 
 REMEMBERED_ANSWERS = 2000
 """Answers kept to recognise repeated commands.
@@ -138,22 +139,26 @@ class Bus:
         """Send a command and return its answer. Raises `TowpathError`.
 
         While no one listens (a service restarts, a link is down), the same command is sent again until the
-        deadline. With `attempt_s` it is also sent again when no answer came for that long, because the
-        receiver may have died. The receiver recognises the repetition by its `id`. Without `own_span` the
-        receiver's work becomes part of the present span: for spans that outlive this process.
+        deadline. It is also sent again when no answer came for a while, because the receiver may have died:
+        every `attempt_s`, or more and more seldom. The receiver recognises the repetition by its `id`.
+        Without `own_span` the receiver's work becomes part of the present span: for spans that outlive this
+        process.
         """
         if command.asked_by is None and self.asks_as and begins_trace(type(command)):
             command = command.model_copy(update={"asked_by": self.asks_as})
         loop = asyncio.get_running_loop()
         end = loop.time() + deadline_s
+        growing_s = FIRST_ATTEMPT_S
         with requesting(command, own_span=own_span):
             while True:
                 try:
                     left = end - loop.time()
-                    return await self._attempt(command, min(left, attempt_s or left), left)
+                    return await self._attempt(command, min(left, attempt_s or growing_s), left)
                 except _Unanswered as error:
                     if loop.time() + RETRY_PAUSE_S >= end:
                         raise TowpathError.of(error.detail) from error
+                    if error.detail.code is ErrorCode.DEADLINE:
+                        growing_s *= 2
                 except TowpathError as error:
                     later = later_term(error)
                     if later is None or self.on_later_term is None or loop.time() + RETRY_PAUSE_S >= end:
