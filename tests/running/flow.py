@@ -119,7 +119,8 @@ async def move(bus: Bus, name: str, to: str, strategy: StrategyName) -> None:
             await bus.request(command, deadline_s=STEP_S, attempt_s=CHANGE_ATTEMPT_S)
             return
         except TowpathError as error:
-            if OperationState.ROLLED_BACK not in error.detail.message:
+            said = error.detail.message
+            if OperationState.ROLLED_BACK not in said or "does not take the state" in said:
                 raise
 
 

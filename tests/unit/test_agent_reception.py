@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath import tasks
 from towpath.agent import reception
 from towpath.agent.assignments import AssignmentStore
@@ -36,7 +36,32 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
     opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS), "s")
     assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
-    opened.open(assignment)
+    await opened.open(assignment)
     await asyncio.wait_for(waiting.wait(), WITHIN_S)
     await asyncio.wait_for(opened.close(assignment.spec.name), WITHIN_S)
     assert not waiting.is_set(), "the first cancellation was swallowed"
+
+
+async def test_open_when_another_operation_brings_state_then_receives_its_transfer_and_no_longer_the_former(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[str] = []
+
+    async def receiving(_: Any, operation: str, *__: Any, **___: Any) -> str:
+        watched.append(operation)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            watched.remove(operation)
+        return ""
+
+    monkeypatch.setattr(reception, "receive", receiving)
+    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS), "s")
+    assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "standby-1"})
+
+    for operation in ("standby-1", "standby-1", "standby-2", "m1"):
+        await opened.open(assignment.model_copy(update={"migration": operation}))
+        await eventually(lambda operation=operation: watched == [operation])
+    await opened.close_all()
+
+    assert watched == []

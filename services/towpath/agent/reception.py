@@ -31,15 +31,24 @@ class Reception:
         self._store = store
         self._secret = secret
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._operations: dict[str, str | None] = {}
+        """Job → operation whose transfer its task watches."""
 
     def take_keys(self, access: SiteAccess) -> None:
         """Name further transfers by the site's new secret."""
         self._secret = access.redis.password
 
-    def open(self, assignment: Assignment) -> None:
-        """Receive all state sent for the job, from now on."""
-        job = assignment.spec.name
+    async def open(self, assignment: Assignment) -> None:
+        """Receive all state that the assignment's operation brings, from now on.
+
+        The transfer of another operation ends: a standby becomes the target of a migration, or the standby of
+        the job's next owner.
+        """
+        job, operation = assignment.spec.name, assignment.migration
+        if job in self._tasks and self._operations[job] != operation:
+            await self.close(job)
         if job not in self._tasks:
+            self._operations[job] = operation
             self._tasks[job] = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
 
     def name_of(self, operation: str) -> str:

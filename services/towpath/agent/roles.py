@@ -87,7 +87,7 @@ class Roles:
             await asyncio.to_thread(shutil.rmtree, outgoing, ignore_errors=True)
             waits = assignment.desired in (DesiredState.HELD, DesiredState.STANDBY)
             if waits and assignment.migration is not None:
-                self.reception.open(assignment)
+                await self.reception.open(assignment)
 
     async def assign_role(self, command: AssignRole) -> Done:
         """Take a role, if this site can fill it."""
@@ -137,11 +137,12 @@ class Roles:
                 if known.desired is DesiredState.RUNNING:
                     return Launched()  # A late repetition: the job was launched long ago.
             else:
+                await self.reception.close(job)  # This site may be the job's standby.
                 await asyncio.to_thread(store.drop_incoming, job)
             waiting = held(command.assignment, command.operation)
             prepared = await self.jobs.prepare_inputs(waiting, command.after_serials)
             await self.jobs.keep_assignment(prepared)
-            self.reception.open(prepared)
+            await self.reception.open(prepared)
             await self.jobs.engines.analyse(prepared, store.checkpoint(prepared))
         have = await asyncio.to_thread(inventory, store.cache(job))
         return Launched(have=have, transfer=self.reception.name_of(command.operation))

@@ -60,7 +60,7 @@ class Standbys:
                 processed = state.serials if state else command.after_serials
                 await self._jobs.prepare_inputs(wanted, processed)
             await self._jobs.engines.expect(wanted.spec.container)
-            self._reception.open(wanted)
+            await self._reception.open(wanted)
         have = await asyncio.to_thread(inventory, store.cache(job))
         return StandbyKept(
             have=have,

@@ -7,19 +7,19 @@ import asyncio
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
-from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, stored, windows
+from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, move, stored, windows
 from running.promises import promise
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
-from towpath.contracts.commands import DeployJob, ListJobs, ListSites, RemoveJob
+from towpath.contracts.commands import DeployJob, ListJobs, ListSites, RemoveJob, StrategyName
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import SiteState
-from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys
+from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys, StandbyView
 from towpath.streams.pages import last_serial
 
-pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("failover")]
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 BACK_S = 180.0
 """Time limit for a site to be missed, or to be an ordinary one again, while other tests run."""
@@ -30,19 +30,30 @@ async def state_of(bus: Bus, site: str) -> SiteState:
     return next(each.state for each in found if each.site == site)
 
 
+async def standby(bus: Bus, name: str) -> StandbyView:
+    found = (await bus.request(ListStandbys(), deadline_s=STEP_S)).standbys
+    return next(each for each in found if each.job == name)
+
+
 async def owner(bus: Bus, name: str) -> str:
     found = (await bus.request(ListJobs(), deadline_s=STEP_S)).jobs
     return next(each.site for each in found if each.spec.name == name)
 
 
+def saved(name: str) -> JobSpec:
+    """Return a job at jfk whose standby and results are at cloud."""
+    changes = {
+        "output": {"topic": f"{name}/windows", "site": "cloud"},
+        "standby": {"site": "cloud", "every_s": 1},
+    }
+    return JobSpec.model_validate(job(name, f"site/{name}", f"{name}/windows", WINDOW, **changes))
+
+
+@promise("failover")
 async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_then_each_comes_once(
     shared_mesh: WholeMesh,
 ) -> None:
-    changes = {
-        "output": {"topic": "saved/windows", "site": "cloud"},
-        "standby": {"site": "cloud", "every_s": 1},
-    }
-    spec = JobSpec.model_validate(job("saved", "site/saved", "saved/windows", WINDOW, **changes))
+    spec = saved("saved")
     async with open_bus(shared_mesh.at) as bus:
         await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
 
@@ -50,8 +61,7 @@ async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_the
             return await last_serial(bus.connection, "cloud", "OUT_saved")
 
         async def has_a_copy() -> bool:
-            (standby,) = (await bus.request(ListStandbys(), deadline_s=STEP_S)).standbys
-            return standby.behind_s is not None and await results() > KEYS
+            return (await standby(bus, "saved")).behind_s is not None and await results() > KEYS
 
         async with flowing(shared_mesh.state, "site/saved") as load:
             await eventually(has_a_copy, BACK_S)
@@ -83,5 +93,32 @@ async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_the
         await bus.request(RemoveJob(job="saved", purge=True), deadline_s=STEP_S)
     assert (at, forecast.standby) == ("cloud", "cloud")
     assert {result["site"] for result in found} == {"jfk", "cloud"}
+    assert set(windows(found).values()) == {1}
+    assert {result["values"]["events"] for result in found} == {PER_SECOND // KEYS}
+
+
+async def test_windows_when_they_move_to_their_standby_and_back_then_each_comes_once_and_copies_go_on(
+    shared_mesh: WholeMesh,
+) -> None:
+    async with open_bus(shared_mesh.at) as bus:
+        await bus.request(DeployJob(spec=saved("moved")), deadline_s=STEP_S)
+
+        async def has_a_copy() -> bool:
+            return (await standby(bus, "moved")).behind_s is not None
+
+        async with flowing(shared_mesh.state, "site/moved"):
+            await eventually(has_a_copy, BACK_S)
+            for to, strategy in (("cloud", StrategyName.HANDOVER), ("jfk", StrategyName.GENERAL)):
+                await move(bus, "moved", to, strategy)
+                assert await owner(bus, "moved") == to
+            begun = await last_serial(bus.connection, "cloud", "OUT_moved")
+
+            async def goes_on() -> bool:
+                copied = await has_a_copy() and (await standby(bus, "moved")).note == ""
+                return copied and await last_serial(bus.connection, "cloud", "OUT_moved") > begun + KEYS
+
+            await eventually(goes_on, BACK_S)
+        found = await stored(bus, "OUT_moved", "cloud")
+        await bus.request(RemoveJob(job="moved", purge=True), deadline_s=STEP_S)
     assert set(windows(found).values()) == {1}
     assert {result["values"]["events"] for result in found} == {PER_SECOND // KEYS}
