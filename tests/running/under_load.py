@@ -30,7 +30,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.data_plane import IN_STREAM, device_subject, output_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import JobSpec, Standby
 from towpath.contracts.message import Command
 from towpath.lab.harness.stage import Stage
 from towpath.lab.workload.replay import Replay
@@ -60,6 +60,8 @@ class Work:
     stage: Stage
     name: str
     counts_arrivals: bool = False
+    kept_at: str = "jfk"
+    """Site of their results."""
 
     @property
     def topic(self) -> str:
@@ -108,43 +110,61 @@ class Work:
 
         await eventually(is_complete, RECOVERED_S)
         # Not in their order: a large micro-batch has several tasks, whose results mix.
-        assert Counter(await numbers(bus, output_stream(self.copy))) == Counter(numbers_taken)
+        copied = await numbers(bus, output_stream(self.copy), self.kept_at)
+        assert Counter(copied) == Counter(numbers_taken)
         expected = Counter((each["at"][:19], each["key"]) for each in taken)
-        results = await stored(bus, output_stream(self.counts))
+        results = await stored(bus, output_stream(self.counts), self.kept_at)
         found = [(r["window"]["start"][:19], r["key"]["key"]) for r in results]
         assert len(found) == len(set(found))
         assert [r["values"]["events"] for r in results] == [expected[window] for window in found]
         if self.counts_arrivals:
-            arrivals = await stored(bus, output_stream(self.arrivals))
+            arrivals = await stored(bus, output_stream(self.arrivals), self.kept_at)
             assert all(one["through"] == following["after"] for one, following in pairwise(arrivals))
             assert await self._arrived() == len(taken)
         print(f"{acknowledged:,} events acknowledged, {len(taken):,} kept, {len(found)} windows")
 
     async def _arrived(self) -> int:
         """Return how many events the windows of processing time have, all together."""
-        arrivals = await stored(self.stage.bus, output_stream(self.arrivals))
+        arrivals = await stored(self.stage.bus, output_stream(self.arrivals), self.kept_at)
         return sum(result["values"]["events"] for result in arrivals)
 
     async def _results(self) -> dict[str, int]:
         """Return how many results each job has published; none while the site is away."""
         connection = self.stage.bus.connection
         with contextlib.suppress(TimeoutError, NatsError):
-            return {name: await last_serial(connection, "jfk", output_stream(name)) for name in self.jobs}
+            return {n: await last_serial(connection, self.kept_at, output_stream(n)) for n in self.jobs}
         return {}
 
 
 @asynccontextmanager
-async def working(stage: Stage, name: str, *, counts_arrivals: bool = False) -> AsyncIterator[Work]:
-    """Let events flow through jobs within the block. At its end, judge and remove them."""
-    work, access = Work(stage, name, counts_arrivals), stage.mesh.site("jfk")
+async def working(
+    stage: Stage,
+    name: str,
+    *,
+    counts_arrivals: bool = False,
+    kept_at: str = "jfk",
+    standby: str | None = None,
+    rate: float = PER_SECOND,
+) -> AsyncIterator[Work]:
+    """Let events flow through jobs within the block, `rate` in a second. At its end, judge and remove them.
+
+    Results are kept at the site `kept_at`. With `standby`, jobs that can have one have it at that site.
+    """
+    work, access = Work(stage, name, counts_arrivals, kept_at), stage.mesh.site("jfk")
     for called, operator in work.jobs.items():
         spec = JobSpec.model_validate(job(called, work.topic, f"{name}/{called}", operator))
+        spec = spec.model_copy(
+            update={
+                "output": spec.output.model_copy(update={"site": kept_at}),
+                "standby": Standby(site=standby) if standby and operator is not BY_ARRIVAL else None,
+            }
+        )
         await stage.bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
     replay = Replay(
         site_broker(access, access.device),
         work.topic,
         f"device-{name}",
-        rate=PER_SECOND,
+        rate=rate,
         give_up_after_s=RECOVERED_S,
     )
     is_over = asyncio.Event()
@@ -202,7 +222,7 @@ class Operations:
             if state is OperationState.COMPLETED and isinstance(command, RemoveJob):
                 self._jobs.remove(command.job)
         self._open.clear()
-        expected = {*self._jobs, self.work.copy, self.work.counts}
+        expected = {*self._jobs, *self.work.jobs}
         known = {view.spec.name for view in await self.work.stage.ask_jobs()}
         # Others are of another test, should that one have failed.
         assert {name for name in known if name.startswith(f"{self.work.name}-")} == expected

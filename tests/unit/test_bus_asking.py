@@ -11,7 +11,8 @@ import pytest
 from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import TypeAdapter
 
-from towpath.bus import Bus, bus as bus_module
+from towpath.bus import Bus
+from towpath.bus import bus as bus_module
 from towpath.cli.command_spans import person
 from towpath.contracts.commands import ListJobs, RemoveJob
 from towpath.contracts.errors import TowpathError

@@ -46,6 +46,12 @@ def test_ownership_when_registry_site_and_output_agree_then_has_no_fault() -> No
     assert ownership_faults(view(), [site("a", JobState.RUNNING), site("b"), site("out")], [3]) == []
 
 
+def test_ownership_when_a_site_is_the_standby_then_has_one_owner() -> None:
+    sites = [site("a", JobState.RUNNING), site("b", JobState.STANDBY)]
+
+    assert ownership_faults(view(), sites, [3]) == []
+
+
 @pytest.mark.parametrize(
     ("owned", "sites", "accepted", "fault"),
     [

@@ -169,7 +169,8 @@ def ownership_faults(view: JobView, sites: list[SiteStatus], accepted: list[int]
     for site in sites:
         status = next((s for s in site.jobs if s.job == view.spec.name), None)
         if site.site != view.site:
-            faults += [f"{site.site} has the job, too ({status.state})"] if status else []
+            if status is not None and status.state is not JobState.STANDBY:
+                faults.append(f"{site.site} has the job, too ({status.state})")
         elif status is None or status.state is not JobState.RUNNING or status.epoch != view.epoch:
             how = f"{status.state} at epoch {status.epoch}" if status else "unknown"
             faults.append(f"at its owner {site.site} the job is {how}")
