@@ -29,8 +29,12 @@ class Server:
         return f"nats://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
+        # A file that is too large is an error to the server, not the end of it, as under the supervisor.
         self.process = await asyncio.create_subprocess_exec(
-            *self.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+            *self.command,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            restore_signals=False,
         )
         async with asyncio.timeout(WITHIN_S):
             while not await self._listens():

@@ -51,6 +51,17 @@ async def test_task_when_an_unforeseen_error_comes_then_goes_on(monkeypatch: pyt
     assert errors == []
 
 
+async def test_task_when_an_own_write_shows_up_late_then_goes_on_from_its_journal() -> None:
+    errors: list[Exception] = [Superseded("m1")]
+
+    async def run(identifier: str) -> str:
+        if errors:
+            raise errors.pop()
+        return identifier
+
+    assert await DurableTasks("operation", run).start("m1") == "m1"
+
+
 async def test_task_when_another_coordinator_has_taken_over_then_ends_and_says_so() -> None:
     async def run(identifier: str) -> str:
         raise Superseded(identifier)

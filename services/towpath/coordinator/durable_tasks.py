@@ -51,17 +51,24 @@ class DurableTasks(Generic[Outcome]):
     async def _to_the_end(self, identifier: str) -> Outcome:
         """Run, and run again after an unforeseen error, because it holds a lock until it has ended.
 
-        Raises `TowpathError` (unreachable) when another coordinator has taken over.
+        After such an error, a write whose outcome was not known may show up and look like that of another
+        coordinator: only the second time is it one. Raises `TowpathError` (unreachable) when another
+        coordinator has taken over.
         """
         keep_no_deadline()  # What is accepted is done, however long its sender waits.
+        was_superseded = False
         while True:
             try:
                 return await self._run(identifier)
             except Superseded as error:
-                raise TowpathError(
-                    ErrorCode.UNREACHABLE, f"{self._kind} {identifier} is run by another coordinator"
-                ) from error
+                if was_superseded:
+                    raise TowpathError(
+                        ErrorCode.UNREACHABLE, f"{self._kind} {identifier} is run by another coordinator"
+                    ) from error
+                was_superseded = True
+                log.warning("%s %s: its journal is not as it was left", self._kind, identifier)
             except Exception:
+                was_superseded = False
                 log.exception(
                     "%s %s was interrupted and goes on in %g s", self._kind, identifier, AGAIN_AFTER_S
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
 from collections.abc import AsyncIterator
 
 import pytest
@@ -179,6 +180,31 @@ async def test_write_when_both_servers_are_killed_then_waits_and_is_there_once(
         await asyncio.gather(*writing)
 
     assert await redis.scard("towpath:set") == 20
+
+
+async def test_writes_when_the_disk_of_redis_is_full_then_wait_and_each_is_there_once(
+    registry: Registry, redis: Redis, redis_server: Server
+) -> None:
+    assert redis_server.process is not None
+    await redis.config_set("appendfsync", "everysec")
+    await write_some(registry)
+    unlimited = resource.prlimit(redis_server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(redis_server.process.pid, resource.RLIMIT_FSIZE, (1, unlimited[1]))
+
+    writing = [asyncio.create_task(registry.write(("RPUSH", "towpath:list", str(n)))) for n in range(3)]
+
+    async def is_full() -> bool:
+        return (await redis.info("persistence"))["aof_last_write_status"] == "err"
+
+    await eventually(is_full)
+    writing += [asyncio.create_task(registry.write(("RPUSH", "towpath:list", str(n)))) for n in range(3, 9)]
+    await asyncio.sleep(0.5)  # Some attempts.
+    waiting = [task for task in writing if not task.done()]
+    resource.prlimit(redis_server.process.pid, resource.RLIMIT_FSIZE, unlimited)
+    await asyncio.gather(*writing)
+
+    assert waiting
+    assert sorted(await redis.lrange("towpath:list", 0, -1)) == [str(n) for n in range(9)]
 
 
 async def test_write_when_another_coordinator_leads_then_is_not_stored_and_never_returns(

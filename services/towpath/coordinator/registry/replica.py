@@ -19,7 +19,14 @@ from typing import Any, TypeVar
 import nats.errors
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
-from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError, WatchError
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+    WatchError,
+)
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Identifier, Model, new_identifier
@@ -36,11 +43,20 @@ from towpath.coordinator.registry.log import (
 
 log = logging.getLogger(__name__)
 
+FULL = "MISCONF"
+"""How an answer of Redis begins that takes no writes, because it could not write its file."""
+
+
+class DiskFull(Exception):
+    """Error: Redis takes no writes until its disk has room again."""
+
+
 REDIS_AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 """Errors while Redis restarts."""
 
-AWAY = (*REDIS_AWAY, WatchError, nats.errors.Error, asyncio.TimeoutError)
-"""Errors while Redis or the hub's server restarts, or another coordinator writes. The next attempt helps."""
+AWAY = (*REDIS_AWAY, DiskFull, WatchError, nats.errors.Error, asyncio.TimeoutError)
+"""Errors while Redis or the hub's server restarts, a disk is full, or another coordinator writes. A later
+attempt helps."""
 
 MOST_PAUSE_S = 1.0
 
@@ -288,7 +304,8 @@ class Replica:
             return
         self._place = _Place(self._place.life, end)
         self._snapshot_at = end
-        await self._redis.set(APPLIED, str(self._place))
+        async with self._redis.pipeline(transaction=True) as redis:
+            await _together(redis, [], self._place)
 
 
 async def patiently(
@@ -310,10 +327,21 @@ async def patiently(
 
 
 async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
-    """Run commands as one transaction that also writes the place in the log. Errors are answers."""
+    """Run commands as one transaction that also writes the place in the log. Errors are answers.
+
+    Raises `DiskFull`, and then nothing of it was done.
+    """
     redis.multi()
     for command in commands:
         redis.execute_command(*command)
     if place is not None:
         redis.set(APPLIED, str(place))
-    return (await redis.execute(raise_on_error=False))[: len(commands)]
+    try:
+        answers = await redis.execute(raise_on_error=False)
+    except ResponseError as error:  # It was refused as a whole.
+        if str(error).rpartition("caused error: ('")[2].startswith(FULL):
+            raise DiskFull(FULL) from error
+        raise
+    if any(isinstance(answer, ResponseError) and str(answer).startswith(FULL) for answer in answers):
+        raise DiskFull(FULL)
+    return answers[: len(commands)]
