@@ -187,6 +187,18 @@ def test_reader_when_the_other_topic_of_its_writer_changes_then_follows_to_the_o
     assert "into another stream" in found["reader"].reason
 
 
+@pytest.mark.parametrize(("start", "waits_for"), [("earliest", []), ("latest", ["reader"])])
+def test_writer_when_its_new_reader_begins_with_the_earliest_then_does_not_wait_for_it(
+    start: str, waits_for: list[str]
+) -> None:
+    reads = [{"site": "jfk", "topic": "late", "start": start}]
+    reader = job(name="reader", inputs=reads, output={"topic": "read"})
+
+    planned = difference(PipelineSpec(name="delays", jobs=[job(), reader]), {}, {})
+
+    assert {change.job: change.after for change in planned} == {"late": waits_for, "reader": []}
+
+
 def test_version_when_its_output_sites_are_pinned_then_a_rollback_finds_them_again() -> None:
     first = pinned(PipelineSpec(name="delays", jobs=[job()]), {})
     elsewhere = running(job(output={"site": "cloud", "topic": "late"}))

@@ -59,6 +59,7 @@ class _Graphs:
     """Written by the jobs that will run."""
     writers_now: Mapping[str, set[str]]
     readers_then: Mapping[str, set[str]]
+    """Of each job, those that begin with the first result after their own start. Others miss nothing."""
     turning: frozenset[str]
     """Jobs whose results or rejected events will go into other streams: a topic or the site changes."""
 
@@ -67,7 +68,10 @@ class _Graphs:
         before, after = [*now], [*then]
         were = {job.name: written_by(job) for job in before}
         turning = frozenset(j.name for j in after if were.get(j.name, written_by(j)) != written_by(j))
-        return cls(writers(before), writers(after), writers_of(before), readers_of(after), turning)
+        waiting = [
+            j.model_copy(update={"inputs": [i for i in j.inputs if i.start == "latest"]}) for j in after
+        ]
+        return cls(writers(before), writers(after), writers_of(before), readers_of(waiting), turning)
 
     def gained(self, job: JobSpec, reads: frozenset[Stream] | None) -> list[tuple[Place, Stream]]:
         """Return streams that will begin to write where the job reads, or that are not in what it `reads`."""
@@ -109,8 +113,8 @@ def difference(
     `others` are all other running jobs. There is one change for each job of `spec` and `mine`. A job that
     needs no change is kept. It needs none if only its strategy, resources or placement differ, or where its
     inputs start, because that matters to a new job only. `after` orders new jobs from the sinks to the
-    sources, and jobs that leave or are redirected from the sources to the sinks. It has no cycles if `spec`
-    and what runs have none (see `validation`).
+    sources, where a reader would miss what came before its start, and jobs that leave or are redirected from
+    the sources to the sinks. It has no cycles if `spec` and what runs have none (see `validation`).
 
     `artefacts` are digests of the user code that jobs will run, by job. Where both digests are known, other
     code at the same path is a change, and the same code at another path is none. Strategy and forecast of
@@ -205,7 +209,8 @@ def _after(change: PlannedChange, actions: Mapping[str, frozenset[Action]], grap
 
     A job that stops reading a topic must first receive what is still written to it. So its writers stop, or
     are redirected, before it. Jobs that leave or are redirected therefore go from the sources to the sinks of
-    the present graph. New jobs go from the sinks to the sources of the future graph.
+    the present graph. New jobs go from the sinks to the sources of the future graph, where the reader begins
+    with the latest; one that begins with the earliest may start at the same time.
     """
     own = frozenset(change.actions)
     if own & {Action.REMOVE, Action.REDIRECT}:
