@@ -11,6 +11,7 @@ from towpath.lab.drill.matrix import (
     HAVE_TARGET,
     OPERATIONS,
     TARGETS,
+    UPGRADE,
     ActorName,
     Cell,
     FaultName,
@@ -77,7 +78,7 @@ def test_fault_of_a_command_when_listed_then_concerns_the_step_s_own_actor(fault
 
 def test_monitor_when_operation_has_no_use_for_it_then_is_not_hit() -> None:
     hit = {cell.operation for cell in matrix() if cell.actor is ActorName.MONITOR}
-    assert hit == {StrategyName.HANDOVER, StrategyName.PARALLEL, StrategyName.TWIN}
+    assert hit == {StrategyName.HANDOVER, StrategyName.PARALLEL, StrategyName.TWIN, UPGRADE}
 
 
 def test_select_when_names_are_given_then_only_their_cells_are_left() -> None:

@@ -24,7 +24,17 @@ from towpath.lab.drill.cell_scenario import (
     target_of,
     workload_of,
 )
-from towpath.lab.drill.matrix import CHANGES, OPERATIONS, ActorName, Cell, FaultName, matrix, pairs, select
+from towpath.lab.drill.matrix import (
+    CHANGES,
+    COMPOSED,
+    OPERATIONS,
+    ActorName,
+    Cell,
+    FaultName,
+    matrix,
+    pairs,
+    select,
+)
 from towpath.lab.drill.table import cell_line, matrix_table
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.workload import spec_of
@@ -33,7 +43,7 @@ from towpath.lab.scenarios.checking import check_scenario
 from towpath.lab.scenarios.reading import parse, plain
 from towpath.lab.scenarios.report import RunReport
 
-MOVES = [name for name in OPERATIONS if name not in CHANGES]
+MOVES = [name for name in OPERATIONS if name not in CHANGES and name not in COMPOSED]
 
 
 def cell(fault: str, actor: str, operation: str = "general", step: str = "resume") -> Cell:
@@ -249,12 +259,33 @@ def test_failover_when_played_then_its_source_is_cut_off_before_and_the_results_
         assert len({step.at for step in scenario.timeline if step.at is not None}) == 3 - (harm.at is None)
 
 
+def test_pipeline_when_it_is_applied_again_then_one_job_is_updated_one_moves_and_one_comes() -> None:
+    of = cell("kill", "redis", "apply", "check-spec")
+    before, after = scenario_of(of).pipeline, operated(of).apply
+    assert before is not None
+    assert after is not None
+    (updated, moved), (slower, moved_after, _) = before.jobs, after.jobs
+    assert slower == updated.model_copy(update={"trigger_s": 2 * updated.trigger_s})
+    assert moved_after == moved.model_copy(update={"site": target_of(of)})
+    assert moved.site != moved_after.site
+    assert (moved.inputs[0].site, moved.inputs[0].topic) == (updated.output_site, updated.output.topic)
+
+
+def test_site_when_it_is_upgraded_then_is_the_job_s_and_the_job_goes_to_the_target_meanwhile() -> None:
+    for each in select(["upgrade"]):
+        scenario = scenario_of(each)
+        upgrade = operated(each).upgrade
+        assert upgrade is not None
+        assert (upgrade.site, upgrade.to) == (scenario.jobs[0].site, target_of(each))
+
+
 def test_job_when_it_has_two_inputs_then_both_have_a_load_at_their_site() -> None:
     cells = [each for each in matrix() if has_two_inputs(each)]
     assert {each.operation for each in cells} == set(OPERATIONS) - {"parallel", "remove"}
     for each in cells:
         scenario = scenario_of(each)
-        inputs = {(entry.site, entry.topic) for entry in spec_of(scenario.jobs[0]).inputs}
+        first = scenario.pipeline.jobs[0] if scenario.pipeline else spec_of(scenario.jobs[0])
+        inputs = {(entry.site, entry.topic) for entry in first.inputs}
         assert inputs == {(load.site, load.topic) for load in scenario.load}
         assert len(inputs) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from towpath.contracts.commands import MigrateJob, OperationState, OperationView, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.scenario import STEP_ACTIONS, Step
+from towpath.contracts.pipeline import ApplyState, PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline
+from towpath.contracts.scenario import STEP_ACTIONS, ProcessRun, Step
 from towpath.contracts.scenario_load import StandardJob
 from towpath.lab.scenarios import commands
 from towpath.lab.scenarios.commands import ACTIONS, BegunOperation, Commands
+from towpath.mesh.home import Home
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -119,6 +123,45 @@ async def test_failover_when_its_site_still_answers_then_is_asked_for_until_it_i
     await found.carry_out(Step.model_validate({"at": 0, "fail_over": {"job": "j"}}))
 
     assert found.begun == [BegunOperation("m1", "j", "fail-over")]
+
+
+async def test_upgrade_when_it_is_interrupted_then_is_called_again_until_it_ends_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "AGAIN_S", 0.0)
+    called: list[list[str]] = []
+
+    async def run(program: ProcessRun) -> None:
+        called.append(program.arguments)
+        if len(called) < 3:
+            raise TowpathError(ErrorCode.FAILED, "ended with code 1: rolled back")
+
+    monkeypatch.setattr(commands, "run_program", run)
+    found = commands_to(ScriptedCoordinator(), monkeypatch)
+    found.stage = SimpleNamespace(home=Home(Path("home")))  # type: ignore[assignment]
+
+    await found.carry_out(Step.model_validate({"at": 0, "upgrade": {"site": "jfk", "to": "cloud"}}))
+
+    assert len(called) == 3
+    assert called[0][3:8] == ["home", "upgrade", "jfk", "--to", "cloud"]
+
+
+async def test_pipeline_when_a_change_of_it_is_undone_then_is_applied_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    applied: list[str] = []
+
+    async def send(command: ApplyPipeline) -> SimpleNamespace:
+        applied.append(command.id)
+        state = ApplyState.COMPLETED if len(applied) == 2 else ApplyState.FAILED
+        return SimpleNamespace(state=state)
+
+    found = commands_to(ScriptedCoordinator(), monkeypatch)
+    monkeypatch.setattr(found.restoration, "send", send)
+
+    await found.apply(PipelineSpec(name="composed", jobs=[]))
+
+    assert len(set(applied)) == 2, "each time under a name of its own"
 
 
 def test_step_when_of_any_kind_then_can_be_executed_and_described() -> None:

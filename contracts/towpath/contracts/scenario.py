@@ -209,6 +209,16 @@ class Failover(Model):
     within_s: Seconds = 60.0
 
 
+class SiteUpgrade(Model):
+    """Restart a site with the version that is installed, by `towpath upgrade`: its jobs move away, and come
+    back. The command is called again until it ends well: what was interrupted goes on."""
+
+    site: SiteName
+    to: SiteName | None = None
+    """Where its jobs are meanwhile. Null: where there is room."""
+    within_s: Seconds = 300.0
+
+
 class ProcessRun(Model):
     """Run a program beside the mesh. Only on demand: a scenario from elsewhere could bring anything."""
 
@@ -239,6 +249,7 @@ class Step(Model):
     apply: PipelineSpec | None = None
     remove: Removal | None = None
     fail_over: Failover | None = None
+    upgrade: SiteUpgrade | None = None
     process: ProcessRun | None = None
     node: NodeStep | None = None
     announce: Announcement | None = None

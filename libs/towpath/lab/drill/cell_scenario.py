@@ -7,7 +7,10 @@ from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.faults import TargetKind
+from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.operators import Forward
+from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.scenario import (
     Failover,
     LagProbe,
@@ -18,6 +21,7 @@ from towpath.contracts.scenario import (
     Scenario,
     ScenarioMesh,
     SiteProbe,
+    SiteUpgrade,
     StandbyProbe,
     Step,
     Trigger,
@@ -27,7 +31,9 @@ from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, Mov
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Meddling, Strike
 from towpath.lab.drill.matrix import (
+    APPLY,
     BROKERS,
+    COMPOSED,
     FAIL_OVER,
     REDIRECT,
     REMOVE,
@@ -51,6 +57,8 @@ SECOND_LOAD = LOAD.model_copy(update={"site": OUTPUT_SITE, "rate": 50.0})
 LEAVE_OUTPUTS = (REMOVE, REDIRECT)
 """Operations after which an output stays: the next job of that name would go on in it, and what has the
 identity of an earlier result would count as its repetition."""
+
+PIPELINE = "composed"
 
 TWO_INPUTS_EVERY = 4
 """Every Nth cell whose job computes windows has a job with two inputs."""
@@ -110,7 +118,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         topic=LOAD.topic,
         standby=target_of(cell) if cell.operation == FAIL_OVER else None,
     )
-    is_removed = cell.operation == REMOVE
+    is_removed, is_composed = cell.operation == REMOVE, cell.operation == APPLY
     return Scenario(
         name=cell.scenario,
         description=f"A step of an operation on a job meets a fault: {cell.name}.",
@@ -120,7 +128,8 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
             autopilot=conditions.autopilot,
             encrypted=conditions.encrypted,
         ),
-        jobs=[job],
+        jobs=[] if is_composed else [job],
+        pipeline=_pipeline(cell, job) if is_composed else None,
         load=[LOAD, *([SECOND_LOAD] if job.second_input_site else [])],
         steady_state=_steady_state(cell, job.name),
         phases=Phases(
@@ -152,6 +161,8 @@ def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
         return "processing"
     if cell.operation == REMOVE:
         return "cleaned"
+    if cell.operation in COMPOSED:
+        return "windows"
     return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
 
 
@@ -217,6 +228,10 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
         case "redirect":
             output = spec.output.model_copy(update={"site": target_of(cell)})
             return [_step(update=Update(spec=spec.model_copy(update={"output": output}), wait=False))]
+        case "apply":
+            return [_step(apply=_pipeline(cell, job, is_changed=True))]
+        case "upgrade":
+            return [_step(upgrade=SiteUpgrade(site=source_of(cell), to=target_of(cell)))]
         case "remove":
             return [_step(remove=Removal(job=job.name, wait=False))]
         case "fail-over":
@@ -227,6 +242,28 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
             hold_s = HOLD_S if strategy == StrategyName.TWIN else None
             move = Migration(job=job.name, to=target_of(cell), strategy=StrategyName(strategy), hold_s=hold_s)
             return [_step(migrate=move)]
+
+
+def _pipeline(cell: Cell, job: StandardJob, *, is_changed: bool = False) -> PipelineSpec:
+    """Return a pipeline of the cell's job and one that passes its results on.
+
+    Changed, the job has another trigger, the other one is at another site, and a third one is there.
+    """
+    spec = spec_of(job)
+    passing = JobSpec(
+        name=f"{job.name}-passed",
+        site=target_of(cell) if is_changed else OUTPUT_SITE,
+        inputs=[Input(site=spec.output_site, topic=spec.output.topic)],
+        output=Output(site=OUTPUT_SITE, topic=f"drill/{job.name}-passed"),
+        operator=Forward(),
+    )
+    jobs = [spec, passing]
+    if is_changed:
+        slower = spec.model_copy(update={"trigger_s": 2 * job.trigger_s})
+        output = Output(site=OUTPUT_SITE, topic=f"drill/{job.name}-too")
+        jobs = [slower, passing, spec.model_copy(update={"name": f"{job.name}-too", "output": output})]
+    described = [PipelineJob.model_validate(each.model_dump()) for each in jobs]
+    return PipelineSpec(name=PIPELINE, jobs=described)
 
 
 def _step(**action: Any) -> Step:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from towpath.contracts.autopilot import AutopilotMode
+from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Durability
 from towpath.protocols.operations.update import open_output
@@ -102,17 +103,26 @@ FAIL_OVER: Final = "fail-over"
 CHANGES = (ADJUST, UPDATE, REDIRECT, REMOVE, FAIL_OVER)
 """Operations that are no migrations, by the names of their tables."""
 
+APPLY: Final = "apply"
+"""A pipeline is applied again: one of its jobs is updated, another one moves, and a third comes."""
+UPGRADE: Final = "upgrade"
+"""A site is upgraded: its job moves away, its agent and its server restart, and the job comes back."""
+
+COMPOSED = {APPLY: UPDATE, UPGRADE: str(StrategyName.HANDOVER)}
+"""Operations that consist of others. Faults come at the steps of the first of these, by its table's name."""
+
 
 def _operations() -> dict[str, StepTable]:
     known = tables()
     moves = {n: table for n, table in known.items() if isinstance(table, Strategy) and not table.loses_state}
-    return moves | {name: known[name] for name in CHANGES}
+    composed = {name: replace(known[first], name=name) for name, first in COMPOSED.items()}
+    return moves | {name: known[name] for name in CHANGES} | composed
 
 
 OPERATIONS = _operations()
 """Their steps are the rows of the matrix. A strategy that throws state away cannot lose it."""
 
-HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE}
+HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE, APPLY}
 """Operations with a site besides those of the job and of its results."""
 
 EVERY_ACTOR = frozenset(ActorName)
@@ -168,7 +178,7 @@ class Cell:
     """One cell of the matrix."""
 
     operation: str
-    """A strategy of migrations, or one of `CHANGES`."""
+    """A strategy of migrations, or one of `CHANGES` or `COMPOSED`."""
     step: str
     fault: FaultName
     actor: ActorName

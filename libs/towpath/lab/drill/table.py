@@ -62,7 +62,8 @@ def cell_line(run: RunReport) -> str:
     wrong = run.total("wrong") + run.total("unexpected")
     counts = f"{run.total('lost')}/{run.total('duplicated')}/{wrong}/{run.total('out_of_order')}"
     verdict = CLEAN if run.passed else f"{NOT_CLEAN} {'; '.join(run.problems)}"
+    ended = f"{move.state or 'unknown'} in {total}" if move else "ended"  # Of several operations.
     return (
-        f"{CELLS[run.scenario].name}: {(move and move.state) or 'unknown'} in {total}, recovery {recovery}, "
+        f"{CELLS[run.scenario].name}: {ended}, recovery {recovery}, "
         f"lost/duplicated/wrong/disordered {counts}  {verdict}"
     )

@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from nats.errors import Error as NatsError
@@ -164,9 +164,7 @@ class ObservedJob:
 
     async def also_hear(self, spec: JobSpec, exits: AsyncExitStack) -> None:
         """Hear results at the site and the topic that they have in this description, too."""
-        topics = [spec.output.topic, spec.output.rejected_topic]
-        name = f"scenario-{self.name}-{spec.output_site}"
-        new = subscriber(self.stage.mesh, spec.output_site, topics, name, identity_for(spec))
+        new = subscriber_of(self.stage, spec, spec.output_site, f"-{spec.output_site}")
         await exits.enter_async_context(new)
         known = self.collector
         before = [known] if isinstance(known, ResultCollector) else known.collectors
@@ -225,21 +223,27 @@ def subscriber(
     return ResultCollector(site_broker(access, access.client), topics, name, identity)
 
 
+def subscriber_of(stage: Stage, spec: JobSpec, site: str, suffix: str = "") -> ResultCollector:
+    """The subscriber to a job's results at a site."""
+    topics = [spec.output.topic, spec.output.rejected_topic]
+    return subscriber(stage.mesh, site, topics, f"scenario-{spec.name}{suffix}", identity_for(spec))
+
+
 @asynccontextmanager
-async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> AsyncIterator[ObservedJob]:
+async def observed_job(
+    stage: Stage, spec: JobSpec, *, deploy: bool = True, heard: ResultCollector | None = None
+) -> AsyncIterator[ObservedJob]:
     """Deploy a job, unless it is there, and subscribe to its results. It is not removed in the end.
 
-    Raises `TowpathError`, and `TimeoutError` when the site of an input does not answer.
+    `heard` has subscribed already, and stays when the block ends. Raises `TowpathError`, and `TimeoutError`
+    when the site of an input does not answer.
     """
     if deploy:
         await stage.bus.request(DeployJob(spec=spec), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
     view = next((view for view in await stage.ask_jobs() if view.spec.name == spec.name), None)
     if view is None:
         raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is not there", field="job", value=spec.name)
-    topics = [view.output.topic, view.output.rejected_topic]
-    identity = identity_for(spec)
-    collector = subscriber(stage.mesh, view.output.site, topics, f"scenario-{spec.name}", identity)
-    async with collector:
+    async with nullcontext(heard) if heard else subscriber_of(stage, spec, view.output.site) as collector:
         after: dict[str, int] = {}
         heard_whole = True
         for entry in view.inputs:

@@ -41,7 +41,7 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
 def check_leased(scenario: Scenario) -> None:
     """Raise `TowpathError` if a killed run would leave harm behind on a mesh that is not its own."""
     for i, step in enumerate(scenario.timeline):
-        if step.strike or step.intercept or step.hub:
+        if step.strike or step.intercept or step.hub or step.upgrade:
             message = "a run that is killed does not end this, so it is not done to a mesh that runs already"
             allowed = "a run without --home; or `load` with a rule, which ends with its lease"
             place = f"timeline.{i}.{step.action}"
@@ -97,6 +97,9 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
             named.append((f"timeline.{i}.migrate.to", step.migrate.to))
         if step.migrate is not None and step.migrate.to is None and len(known) != 2:
             yield _wrong(f"timeline.{i}.migrate.to", None, known, "which site is not clear")
+        if step.upgrade is not None:
+            named.append((f"timeline.{i}.upgrade.site", step.upgrade.site))
+            named += [(f"timeline.{i}.upgrade.to", step.upgrade.to)] if step.upgrade.to else []
         ahead = step.announce or step.discharge
         if ahead is not None:
             named.append((f"timeline.{i}.{step.action}.site", ahead.site))
@@ -153,7 +156,7 @@ def _strikes(scenario: Scenario) -> Iterator[ErrorDetail]:
     known = sorted({each.name for table in tables().values() for each in table.steps})
     for i, step in enumerate(scenario.timeline):
         place = f"timeline.{i}.{step.action}"
-        if (step.strike or step.intercept or step.hub) and scenario.mesh.topology is not None:
+        if (step.strike or step.intercept or step.hub or step.upgrade) and scenario.mesh.topology is not None:
             message = "the run cannot reach processes in the nodes of a topology"
             yield _wrong(place, None, NODE_STEPS, message, ErrorCode.NOT_ALLOWED)
         elif step.strike is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from towpath.checker.collector import ResultCollector
 from towpath.contracts.commands import (
     DeployJob,
     MigrateJob,
@@ -23,7 +26,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
-from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline import ApplyState, PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.contracts.scenario import (
     Failover,
@@ -32,6 +35,7 @@ from towpath.contracts.scenario import (
     ProcessRun,
     Removal,
     Scaling,
+    SiteUpgrade,
     Step,
     Update,
 )
@@ -40,7 +44,7 @@ from towpath.contracts.scenario_nodes import NodeStep, nodes_of
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.held_rules import HeldRules
-from towpath.lab.harness.observer import ObservedJob, observed_job
+from towpath.lab.harness.observer import ObservedJob, observed_job, subscriber_of
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
@@ -53,12 +57,20 @@ from towpath.lab.scenarios.sampler import Sampler
 from towpath.lab.scenarios.strikes import Armed, armed_strike
 from towpath.protocols.record import ENDED
 
+log = logging.getLogger(__name__)
+
 LOOK_EVERY_S = 0.3
 ACCEPT_S = 3.0
 """Seconds for one attempt to have a migration accepted. Its end is not awaited."""
 
 AGAIN_S = 2.0
 """Seconds before a migration that was refused or rolled back is requested again."""
+
+APPLY_AGAIN = 2
+"""How often a pipeline is applied again, if operations of its jobs are undone because of a fault."""
+
+UPGRADE_STEP_S = 120.0
+"""Seconds for each part of an upgrade, before the command gives up and is called again."""
 
 NOT_NOW = (ErrorCode.BUSY, ErrorCode.SITE_DOWN, ErrorCode.FAILED)
 """Refusals of a migration that can be another answer later."""
@@ -141,16 +153,31 @@ class Commands:
         # Its state is unknown, so its next results cannot be judged.
         observed.changed = True
 
-    async def _observe(self, spec: JobSpec) -> ObservedJob:
-        return await self.exits.enter_async_context(observed_job(self.stage, spec, deploy=False))
+    async def _observe(self, spec: JobSpec, heard: ResultCollector | None = None) -> ObservedJob:
+        observing = observed_job(self.stage, spec, deploy=False, heard=heard)
+        return await self.exits.enter_async_context(observing)
 
     async def apply(self, spec: PipelineSpec) -> None:
-        """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`."""
-        check_applied(await self.restoration.send(ApplyPipeline(spec=spec)))
+        """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`.
+
+        An apply that fails is repeated, as users do: it does what was undone because of a fault.
+        """
+        # Under a fault an apply takes long, and its new jobs publish meanwhile.
+        heard = {
+            job.name: await self.exits.enter_async_context(subscriber_of(self.stage, job, job.output_site))
+            for job in spec.jobs
+            if job.name not in self.sampler.jobs and job.output_site in self.stage.mesh.sites
+        }
+        applied = await self.restoration.send(ApplyPipeline(spec=spec))
+        for _ in range(APPLY_AGAIN):
+            if applied.state is ApplyState.FAILED:
+                applied = await self.restoration.send(ApplyPipeline(spec=spec))
+        check_applied(applied)
         for job in spec.jobs:
             known = self.sampler.jobs.get(job.name)
             if known is None:
-                self.sampler.jobs[job.name] = observed = await self._observe(job.job_spec())
+                observed = await self._observe(job.job_spec(), heard.get(job.name))
+                self.sampler.jobs[job.name] = observed
                 # As in `watch`, if the job was there before the run.
                 observed.changed = job.name in self.restoration.jobs_before
             else:
@@ -284,6 +311,24 @@ class Commands:
                     raise
             await asyncio.sleep(LOOK_EVERY_S)
 
+    async def _upgrade(self, given: SiteUpgrade) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + given.within_s
+        to = ["--to", given.to] if given.to else []
+        called = ["--home", str(self.stage.home.root), "upgrade", given.site, *to]
+        arguments = ["-m", "towpath.cli", *called, "--within", f"{UPGRADE_STEP_S:g}"]
+        while True:
+            left_s = max(end - loop.time(), AGAIN_S)
+            try:
+                return await run_program(
+                    ProcessRun(path=sys.executable, arguments=arguments, timeout_s=left_s)
+                )
+            except TowpathError as error:
+                if error.detail.code is not ErrorCode.FAILED or loop.time() > end:
+                    raise
+                log.info("the upgrade of %s is called again: %s", given.site, error.detail.message)
+            await asyncio.sleep(AGAIN_S)
+
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
         if known is None:
@@ -337,6 +382,7 @@ ACTIONS: dict[str, tuple[Callable[[Commands, Any], Awaitable[Any]], Callable[[An
     "apply": (Commands.apply, attrgetter("name")),
     "remove": (Commands._remove, attrgetter("job")),
     "fail_over": (Commands._fail_over, attrgetter("job")),
+    "upgrade": (Commands._upgrade, attrgetter("site")),
     "process": (Commands._process, attrgetter("path")),
     "node": (Commands._node, lambda given: f"{given.do} {', '.join(nodes_of(given))}".strip()),
     "announce": (lambda run, given: announce(run.stage, given), attrgetter("site")),

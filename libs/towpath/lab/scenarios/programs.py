@@ -16,14 +16,14 @@ async def run_program(run: ProcessRun) -> None:
             *run.arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
         raise TowpathError(
             ErrorCode.FAILED, f"cannot be run: {error}", field="process.path", value=run.path
         ) from error
     try:
-        code = await asyncio.wait_for(program.wait(), run.timeout_s)
+        _, said = await asyncio.wait_for(program.communicate(), run.timeout_s)
     except TimeoutError as error:
         raise TowpathError(
             ErrorCode.DEADLINE,
@@ -35,5 +35,7 @@ async def run_program(run: ProcessRun) -> None:
         if program.returncode is None:
             program.kill()
             await program.wait()
-    if code:
-        raise TowpathError(ErrorCode.FAILED, f"ended with code {code}", field="process.path", value=run.path)
+    if program.returncode:
+        last = "".join(said.decode(errors="replace").strip().splitlines()[-1:])
+        why = f"ended with code {program.returncode}" + (f": {last}" if last else "")
+        raise TowpathError(ErrorCode.FAILED, why, field="process.path", value=run.path)
