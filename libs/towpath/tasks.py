@@ -28,7 +28,7 @@ async def until(condition: Callable[[], Awaitable[T | None]], within_s: float, e
     while not (answer := await condition()):
         if loop.time() >= end:
             raise NotInTime(f"not within {within_s:g} s")
-        await asyncio.sleep(every_s)
+        await pause(every_s)
     return answer
 
 
@@ -95,6 +95,12 @@ async def to_the_end(work: Awaitable[T]) -> T:
         return task.result()
     await asyncio.gather(task, return_exceptions=True)
     raise cancelled
+
+
+async def pause(seconds: float) -> None:
+    """Sleep between two rounds of a loop. It ends the loop of a task that was cancelled and went on."""
+    check_cancelled()
+    await asyncio.sleep(seconds)
 
 
 def check_cancelled() -> None:

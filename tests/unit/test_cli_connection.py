@@ -30,21 +30,27 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 async def refusal(home: Home) -> TowpathError:
     with pytest.raises(TowpathError) as refused:
-        async with open_bus(home, within_s=0.1):
+        async with open_bus(home, within_s=0.3):
             pass
     return refused.value
 
 
-async def test_command_when_no_supervisor_runs_then_says_how_to_start_a_mesh(home: Home) -> None:
+async def test_command_when_no_supervisor_runs_then_says_how_to_start_a_mesh(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
     refused = await refusal(home)
     assert refused.detail.code is ErrorCode.UNREACHABLE
     assert "towpath up" in refused.detail.message
+    assert capsys.readouterr().err == ""
 
 
-async def test_command_when_the_hub_of_a_mesh_that_runs_is_away_then_says_so(home: Home) -> None:
+async def test_command_when_the_hub_of_a_mesh_that_runs_is_away_then_says_so_and_before_that_what_it_awaits(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
     this = await asyncio.to_thread(psutil.Process)
     record = PidRecord(name=SUPERVISOR, command=(), pid=os.getpid(), create_time=this.create_time())
     write_record(home.run, record)
     refused = await refusal(home)
     assert refused.detail.code is ErrorCode.UNREACHABLE
     assert "the hub does not answer" in refused.detail.message
+    assert "the hub does not answer yet" in capsys.readouterr().err

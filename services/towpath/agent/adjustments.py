@@ -112,8 +112,7 @@ class Adjustments:
         """
         failing = self._jobs.status(known).state in (JobState.RETRYING, JobState.FAILED)
         await self._jobs.halt(known, WHOLE_S)
-        store, checkpoint = self._jobs.store, self._jobs.store.checkpoint(known)
-        unfinished = await asyncio.to_thread(store.checkpoints.unfinished_batch, checkpoint)
+        unfinished = await self._jobs.unfinished(known)
         if unfinished is not None and not failing:
             # The loop that restores jobs runs it again as it was.
             why = f"micro-batch {unfinished} is not finished"

@@ -196,7 +196,7 @@ class AgentHandlers:
         end = loop.time() + WHOLE_S
         while True:
             paused = await self.jobs.halt(assignment, WHOLE_S)
-            batch = await self._unfinished(assignment)
+            batch = await self.jobs.unfinished(assignment)
             if batch is None:
                 return paused
             if loop.time() > end:
@@ -209,12 +209,8 @@ class AgentHandlers:
             with contextlib.suppress(NotInTime):
                 await until(partial(self._is_whole, assignment), end - loop.time(), POLL_S)
 
-    async def _unfinished(self, assignment: Assignment) -> int | None:
-        store = self.jobs.store
-        return await asyncio.to_thread(store.checkpoints.unfinished_batch, store.checkpoint(assignment))
-
     async def _is_whole(self, assignment: Assignment) -> bool:
-        return await self._unfinished(assignment) is None
+        return await self.jobs.unfinished(assignment) is None
 
     async def report_progress(self, command: ReportProgress) -> JobStatus:
         """Return a job's progress from its engine, or from its checkpoint before the engine reports."""

@@ -223,6 +223,11 @@ class Jobs:
         """Return input → last serial number processed, or where the job begins."""
         return self.store.position(assignment)
 
+    async def unfinished(self, assignment: Assignment) -> int | None:
+        """Return the micro-batch that a stopped job has begun and not committed."""
+        checkpoint = self.store.checkpoint(assignment)
+        return await asyncio.to_thread(self.store.checkpoints.unfinished_batch, checkpoint)
+
     async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
         """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TypeVar
 
 from towpath.bus import Bus
 from towpath.cli.command_spans import command_span, person
 from towpath.cli.container_meshes import check_processes, nothing_runs
+from towpath.cli.output import say
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.mesh.home import Home
@@ -72,9 +73,11 @@ async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WIT
     check_hub_here(home, mesh)
     user = mesh.operator
     is_run = await asyncio.to_thread(find, home.run, SUPERVISOR) is not None
+    waits_s = within_s if is_run else min(within_s, CONNECT_WITHIN_S)
+    telling = _telling_of_a_wait(waits_s) if is_run else nullcontext()
     try:
         # A client that reconnects without end also tries its first connection without end.
-        async with asyncio.timeout(within_s if is_run else min(within_s, CONNECT_WITHIN_S)):
+        async with asyncio.timeout(waits_s), telling:
             bus = await Bus.connect(
                 mesh.hub_url, user.user, user.password, name="towpath cli", tls=mesh.hub_tls()
             )
@@ -90,6 +93,17 @@ async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WIT
             bus.ship(start_tracing("cli", HUB_SCOPE))
         with command_span():
             yield bus
+
+
+@asynccontextmanager
+async def _telling_of_a_wait(longest_s: float) -> AsyncIterator[None]:
+    """Say what is awaited, if the block takes longer than where the hub is there at once."""
+    text = f"the hub does not answer yet; it has {longest_s:g} s"
+    telling = asyncio.get_running_loop().call_later(CONNECT_WITHIN_S, say, text)
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 async def ask(

@@ -42,7 +42,7 @@ from towpath.mesh.settings import parse_spec
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.mesh.tls_files import client_context
 from towpath.processes import find
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 JOIN_S = 60.0
 """Deadline to be admitted and up: an agent takes a few seconds to start."""
@@ -367,8 +367,7 @@ async def _until_up(home: Home, site: str, within_s: float, field: str = "--with
                 try:
                     await jobs_at(home, site)
                 except TowpathError:
-                    check_cancelled()
-                    await asyncio.sleep(LOOK_EVERY_S)
+                    await pause(LOOK_EVERY_S)
                 else:
                     return
     except TimeoutError:

@@ -21,7 +21,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Aggregation, QueryMetrics, SeriesList
 from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.mesh.home import Home
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 from towpath.telemetry.selection import check_metrics
 
 WATCH_S = 2.0
@@ -126,5 +126,4 @@ async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool
                     print_json_line(found)
                 else:
                     screen.update(_view(asked, found), refresh=True)
-                check_cancelled()
-                await asyncio.sleep(WATCH_S)
+                await pause(WATCH_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
 
@@ -19,7 +18,7 @@ from towpath.contracts.plan_rollout import (
 )
 from towpath.mesh.home import Home
 from towpath.plans.order import listed
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 LOOK_EVERY_S = 0.25
 
@@ -45,8 +44,7 @@ async def follow(home: Home, command: Command[RolloutView], *, wait: bool) -> tu
                     tell(told := line)
                 if _is_settled(view):
                     break
-                check_cancelled()
-                await asyncio.sleep(LOOK_EVERY_S)
+                await pause(LOOK_EVERY_S)
                 question = ShowPlan(plan=view.plan)
                 view = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
     away = [each.device for each in view.devices if _is_away(each)]

@@ -20,7 +20,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import last_serial
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 LOOK_S = 0.25
 """Seconds between two looks for new answers."""
@@ -110,16 +110,14 @@ async def follow_answers(
                 while True:
                     await _take(follower, newest, as_json=False)
                     live.update(newest.table(), refresh=True)
-                    check_cancelled()
-                    await asyncio.sleep(LOOK_S)
+                    await pause(LOOK_S)
         while True:
             came = await _take(follower, newest, as_json=as_json)
             if came and not as_json and not once:
                 print_rich(newest.table())
             if once and follower.at_end:
                 break
-            check_cancelled()
-            await asyncio.sleep(0 if came and once else LOOK_S)
+            await pause(0 if came and once else LOOK_S)
     if not as_json:
         print_rich(newest.table())
 

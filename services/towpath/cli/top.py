@@ -34,7 +34,7 @@ from towpath.contracts.message import now
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, SeriesList
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.home import Home
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 COORDINATOR_S = 5.0
 """Time for its answer. It has everything in memory."""
@@ -107,8 +107,7 @@ async def _every(interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
     while True:
         begun = time.monotonic()
         await act()
-        check_cancelled()
-        await asyncio.sleep(max(0.0, begun + interval_s - time.monotonic()))
+        await pause(max(0.0, begun + interval_s - time.monotonic()))
 
 
 class MeshWatch:

@@ -30,7 +30,7 @@ from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.upgrade import RestartSite
 from towpath.mesh.home import Home
 from towpath.reports.costs import amount, seconds
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 LOOK_EVERY_S = 0.5
 
@@ -253,8 +253,7 @@ async def _restarted(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:
             status = await _status(bus, planned.site)
             if status.state is SiteState.UP and status.begun_at != planned.begun_at:
                 return status
-            check_cancelled()
-            await asyncio.sleep(LOOK_EVERY_S)
+            await pause(LOOK_EVERY_S)
 
 
 async def _moved(bus: Bus, job: str, origin: str, target: str, within_s: float) -> None:
@@ -269,8 +268,7 @@ async def _moved(bus: Bus, job: str, origin: str, target: str, within_s: float) 
                 return say(_left_alone(job, target, view))
             if view.operation is None and await _move(bus, job, target, within_s):
                 return say(f"{job}: {origin} → {target}")
-            check_cancelled()
-            await asyncio.sleep(LOOK_EVERY_S)
+            await pause(LOOK_EVERY_S)
 
 
 async def _move(bus: Bus, job: str, target: str, within_s: float) -> bool:

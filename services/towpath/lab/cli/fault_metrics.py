@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import sys
@@ -13,7 +12,7 @@ from towpath.cli.output import clock, print_json_line
 from towpath.contracts.fault_commands import ListMetrics
 from towpath.contracts.metrics import Metric
 from towpath.mesh.home import Home
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 LOOK_EVERY_S = 0.5
 """Between questions for what came since."""
@@ -37,8 +36,7 @@ async def follow_metrics(
             # Smaller than before: the injector has restarted, and all it has is news.
             after = 0 if found.last < question.after else found.last
             question = ListMetrics.model_validate({**question.model_dump(exclude={"id"}), "after": after})
-            check_cancelled()
-            await asyncio.sleep(LOOK_EVERY_S)
+            await pause(LOOK_EVERY_S)
 
 
 def _csv_lines() -> Callable[[Metric], None]:

@@ -39,7 +39,7 @@ from towpath.lab.cli.fault_views import (
 )
 from towpath.lab.faults.rule_files import WrittenRule
 from towpath.mesh.home import Home
-from towpath.tasks import check_cancelled
+from towpath.tasks import pause
 
 DEADLINE_S = 20.0
 """Everything is answered within seconds, unless the injector is just restarting."""
@@ -179,8 +179,7 @@ async def _watch(home: Home, as_json: bool) -> None:
                     print_json_line(found.rules)
                 else:
                     screen.update(rule_table(found.rules), refresh=True)
-                check_cancelled()
-                await asyncio.sleep(WATCH_EVERY_S)
+                await pause(WATCH_EVERY_S)
 
 
 @app.command()
