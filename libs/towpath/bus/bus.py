@@ -44,7 +44,7 @@ RETRY_PAUSE_S = 0.3
 """Between attempts of a command that no one received: too long to flood, short beside any deadline."""
 
 FIRST_ATTEMPT_S = 5.0
-"""How long a command waits for its answer before it is sent again: longer than nearly all answers take. Each
+"""Time after which a command without an answer is sent again: longer than nearly all answers take. Each
 further attempt waits twice as long, so that an answer that takes longer still comes."""
 
 REMEMBERED_ANSWERS = 2000

@@ -67,7 +67,7 @@ AGAIN_S = 2.0
 """Seconds before a migration that was refused or rolled back is requested again."""
 
 APPLY_AGAIN = 2
-"""How often a pipeline is applied again, if operations of its jobs are undone because of a fault."""
+"""Further applies of a pipeline, if operations of its jobs are undone because of a fault."""
 
 UPGRADE_STEP_S = 120.0
 """Seconds for each part of an upgrade, before the command gives up and is called again."""

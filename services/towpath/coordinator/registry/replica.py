@@ -44,7 +44,7 @@ from towpath.coordinator.registry.log import (
 log = logging.getLogger(__name__)
 
 FULL = "MISCONF"
-"""How an answer of Redis begins that takes no writes, because it could not write its file."""
+"""Beginning of an answer of a Redis that takes no writes, because it could not write its file."""
 
 
 class DiskFull(Exception):
