@@ -176,3 +176,60 @@ def test_sources_when_one_is_behind_then_the_next_batch_begins_at_once(clock: Cl
         pace.planned(name, lambda: 1, some=True, all_of_it=all_of_it)
     pace.await_turn("a", lambda: 1, never)
     assert clock.now == 100.0
+
+
+class WallClock:
+    """Goes on with a clock, and can be set."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.ahead = clock, 0.0
+
+    def __call__(self) -> float:
+        return self.clock.now + self.ahead
+
+
+def begun_aligned(clock: Clock, wall_clock: WallClock) -> Pace:
+    """Return the pace of windows of 3 s, whose first micro-batch was at 100 s."""
+    pace = Pace(3.0, aligned=True, clock=clock, wall_clock=wall_clock)
+    plan(pace, clock)
+    assert clock.now == 100.0
+    return pace
+
+
+def test_window_when_events_wait_then_begins_at_the_next_multiple_and_without_events_too(
+    clock: Clock,
+) -> None:
+    pace = begun_aligned(clock, WallClock(clock))
+    clock.events += [100.5]
+    for multiple, events in ((102.0, 1), (105.0, 0), (108.0, 0)):
+        assert plan(pace, clock) == events
+        assert multiple < clock.now < multiple + 0.1
+
+
+def test_window_when_the_last_one_took_longer_than_an_interval_then_begins_at_once(clock: Clock) -> None:
+    pace = begun_aligned(clock, WallClock(clock))
+    clock.now = 104.0
+    plan(pace, clock)
+    assert clock.now == 104.0
+    plan(pace, clock)
+    assert 105.0 < clock.now < 105.1
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
+def test_window_when_the_wall_clock_was_set_and_is_put_back_then_waits_no_longer_than_an_interval(
+    clock: Clock, ahead_s: float
+) -> None:
+    wall_clock = WallClock(clock)
+    pace = begun_aligned(clock, wall_clock)
+    for ahead in (ahead_s, 0.0):
+        wall_clock.ahead = ahead
+        for _ in range(3):
+            before = clock.now
+            plan(pace, clock)
+            assert clock.now - before < 3.1
+
+
+def test_window_when_the_query_is_paused_then_its_wait_ends(clock: Clock) -> None:
+    pace = begun_aligned(clock, WallClock(clock))
+    plan(pace, clock, paused=lambda: clock.now > 100.5)
+    assert clock.now < 101.0

@@ -4,6 +4,10 @@ Spark's own trigger starts micro-batches at whole multiples of an interval. So a
 the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
 micro-batch is due an interval after the last one began, and then starts as soon as there are events. So a
 pipeline passes events on as soon as it has them, with as many micro-batches as before.
+
+Micro-batches that are windows of processing time begin at multiples of the interval, with or without events.
+Spark's trigger waits for such a moment by a clock that people set: after an hour ahead, it stood still for an
+hour.
 """
 
 from __future__ import annotations
@@ -44,12 +48,25 @@ class Pace:
     """Paces one run of one query, for all of its sources. Spark asks them one after the other."""
 
     def __init__(
-        self, trigger_s: float, *, bursts: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        trigger_s: float,
+        *,
+        bursts: bool = False,
+        aligned: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Start micro-batches at least `trigger_s` seconds apart. `bursts`: other jobs publish the events."""
+        """Start micro-batches at least `trigger_s` seconds apart. `bursts`: other jobs publish the events.
+
+        With `aligned`, start them at multiples of `trigger_s`, by the wall clock.
+        """
         self.trigger_s = trigger_s
         self._bursts = bursts
+        self._aligned = aligned
         self._clock = clock
+        self._wall_clock = wall_clock
+        self._window = self._present_window() if aligned else 0.0
+        """Number of the interval in which the last micro-batch began, since 1970."""
         self._changed = threading.Condition()
         self._backlogs: dict[str, Backlog] = {}
         self._asked: set[str] = set()
@@ -81,7 +98,7 @@ class Pace:
         self._asked = {source}
         self.is_waiting = True
         try:
-            self._wait(paused)
+            (self._wait_for_multiple if self._aligned else self._wait)(paused)
         finally:
             self.is_waiting = False
         self._behind = False
@@ -106,6 +123,22 @@ class Pace:
                     before, ask_at = backlog, min(now + BURST_LOOK * self.trigger_s, whole_at)
             with self._changed:
                 self._changed.wait(min(ask_at - now, LOOK_S))
+
+    def _wait_for_multiple(self, paused: Callable[[], bool]) -> None:
+        """Wait until the next multiple of the interval, unless one has passed since the last micro-batch.
+
+        A wall clock that is set meanwhile makes the wait no longer.
+        """
+        is_due = self._present_window() != self._window
+        left_s = 0.0 if is_due else self.trigger_s - self._wall_clock() % self.trigger_s + LEAST_PAUSE_S
+        end = self._clock() + left_s
+        while not self._is_over and not paused() and (now := self._clock()) < end:
+            with self._changed:
+                self._changed.wait(min(end - now, LOOK_S))
+        self._window = self._present_window()
+
+    def _present_window(self) -> float:
+        return self._wall_clock() // self.trigger_s
 
     def planned(self, source: str, backlog: Backlog, *, some: bool, all_of_it: bool) -> None:
         """Note what a source planned: `some` events or none, `all_of_it` that there were or not.
@@ -137,10 +170,10 @@ class Pace:
 _paces: dict[str, Pace] = {}
 
 
-def pace_of(query: str, trigger_s: float, *, bursts: bool) -> Pace:
+def pace_of(query: str, trigger_s: float, *, bursts: bool, aligned: bool) -> Pace:
     """Return the pace of a query of this process, by a name that no other query has."""
     if query not in _paces:
-        _paces[query] = Pace(trigger_s, bursts=bursts)
+        _paces[query] = Pace(trigger_s, bursts=bursts, aligned=aligned)
     return _paces[query]
 
 

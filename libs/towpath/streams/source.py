@@ -75,6 +75,7 @@ class StreamSource(DataSource):
     - `pause_file`: while it exists, nothing new is planned
     - `bound_file`: has the bound of a micro-batch once that differs from `max_events`; 0 for none
     - `trigger_s`: seconds between micro-batches, if planning waits until the next one is due. See `Pace`
+    - `aligned` (`true`): micro-batches begin at multiples of `trigger_s`
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
     - `read_ahead` (`true`): the planner of a small micro-batch may read it, see `StreamReader.ahead`
@@ -126,6 +127,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.shares_file = options.get("shares_file")
         self.exact_events = int(options.get("exact_events") or 0)
         self.trigger_s: str | None = options.get("trigger_s") or None
+        self.aligned = options.get("aligned") == "true"
         self.nudge = options.get("nudge") == "true"
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
@@ -188,7 +190,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if self.trigger_s is None:
             return None
         bursts = not self.reading.from_device
-        return pace_of(self.pause_file or self._source, float(self.trigger_s), bursts=bursts)
+        query = self.pause_file or self._source
+        return pace_of(query, float(self.trigger_s), bursts=bursts, aligned=self.aligned)
 
     @property
     def _source(self) -> str:

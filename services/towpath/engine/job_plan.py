@@ -41,7 +41,8 @@ def compile_for(
             "pause_file": str(pause),
             "bound_file": str(bound_file(pause)),
             "shares_file": str(shares_file(pause)),
-            "trigger_s": str(trigger_s(spec)) if is_paced(spec) else "",
+            "trigger_s": str(trigger_s(spec)),
+            "aligned": "true" if kind.covers_batches and trigger_s(spec) > 0 else "false",
             "nudge": "true" if keeps_state(spec.operator) else "false",
             "recall": "true" if kind.watermarked(spec.operator) and len(spec.inputs) > 1 else "false",
             "read_ahead": "false" if is_cluster(settings.spec) else "true",
@@ -104,11 +105,3 @@ def _thinning_option(thinning: Thinning | None) -> str:
 def trigger_s(spec: JobSpec) -> float:
     """Return the seconds between the starts of micro-batches."""
     return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
-
-
-def is_paced(spec: JobSpec) -> bool:
-    """Return True if the job's sources start its micro-batches, see `Pace`.
-
-    Spark's own trigger starts those that are windows of processing time: they end at multiples of their size.
-    """
-    return trigger_s(spec) == 0 or not kind_of(spec.operator).covers_batches

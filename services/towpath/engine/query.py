@@ -27,9 +27,7 @@ from towpath.engine.job_plan import (
     compile_for,
     compiling,
     events_per_batch,
-    is_paced,
     shares_file,
-    trigger_s,
 )
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import EngineSettings
@@ -133,13 +131,12 @@ class Query:
         self._started.clear()
         forget_pace(str(self.pause_file))
         spec = self.assignment.spec
-        interval_s = 0.0 if is_paced(spec) else trigger_s(spec)
         writer = (
             results.writeStream.foreachBatch(self._publish)
             .queryName(spec.name)
             .outputMode("append")
             .option("checkpointLocation", str(self.checkpoint))
-            .trigger(processingTime=f"{interval_s:f} seconds")
+            .trigger(processingTime="0 seconds")  # The sources wait, see `Pace`.
         )
         with compiling, state_behind_windows_allowed(self.session, spec.operator):
             self.running = writer.start()

@@ -48,7 +48,7 @@ def clocks(mesh: WholeMesh, names: Sequence[str], offsets: Offsets) -> None:
 async def test_results_when_clocks_are_set_and_jobs_fail_and_move_then_each_comes_once(
     mesh: WholeMesh, ahead_s: int
 ) -> None:
-    async with connected_stage(mesh.at) as stage, working(stage, "set") as work:
+    async with connected_stage(mesh.at) as stage, working(stage, "set", counts_arrivals=True) as work:
         await work.grows()
         for names in (*((name,) for name in (*SITE, *HUB, "cloud-nats")), SITE, HUB):
             for offset_s, to in ((ahead_s, "cloud"), (0, "jfk")):

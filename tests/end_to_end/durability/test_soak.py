@@ -161,6 +161,8 @@ class Soak:
             kind = None  # Its site is lost already, and its standby must not be.
         fault = self.chance.choice(FAULTS[kind]) if kind else None
         began = time.monotonic()
+        told = f"{began - self.began:.0f} s {operation}, {_named(fault)}"
+        print(told, end=": ", flush=True)
         async with self._with(fault):
             outcome = await OPERATIONS[operation](self)
         for job in self.work.jobs:
@@ -168,9 +170,7 @@ class Soak:
         await self.work.grows()
         self.outcomes[f"{operation} {outcome}"] += 1
         self.faults[kind or "none"] += 1
-        now = time.monotonic()
-        told = f"{now - self.began:.0f} s {operation}, {_named(fault)}: {outcome} after {now - began:.0f} s"
-        print(told, flush=True)
+        print(f"{outcome} after {time.monotonic() - began:.0f} s", flush=True)
         assert outcome != OperationState.NEEDS_OPERATOR, told
 
     @asynccontextmanager
