@@ -178,6 +178,22 @@ def test_sources_when_one_is_behind_then_the_next_batch_begins_at_once(clock: Cl
     assert clock.now == 100.0
 
 
+def test_planning_when_no_events_come_then_is_in_vain_more_and_more_seldom_until_there_are_some(
+    clock: Clock,
+) -> None:
+    pace = begun(0.0, clock)
+
+    def waits() -> float:
+        before = clock.now
+        plan(pace, clock)
+        return clock.now - before
+
+    assert [waits() for _ in range(5)] == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0], abs=0.15)
+    clock.events.append(clock.now)
+    assert waits() < 0.02
+    assert waits() == pytest.approx(0.2, abs=0.15)
+
+
 class WallClock:
     """Goes on with a clock, and can be set."""
 

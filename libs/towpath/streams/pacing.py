@@ -25,7 +25,10 @@ GRACE_S = 1.0
 """Longest time that a micro-batch waits for events once it is due. Spark may then run one without events, to
 close windows, as it does with a trigger of its own."""
 LEAST_GRACE_S = 0.2
-"""The same where micro-batches are due at once. It spares idle planning."""
+"""The same where micro-batches are due at once. It spares idle planning. As long as no events come it doubles
+each time, up to `GRACE_S`: Spark has closed its windows by then."""
+
+MOST_DOUBLINGS = 8
 
 LOOK_S = 0.25
 """Between two looks whether the query is paused."""
@@ -76,6 +79,8 @@ class Pace:
         self._began_at: float | None = None
         """Beginning of the last micro-batch that had events."""
         self._silent_since = clock()
+        self._in_vain = 0
+        """Number of plannings without events since the last ones."""
         self._is_over = False
         self.is_waiting = False
         """True while a source waits, and nothing is planned."""
@@ -83,7 +88,7 @@ class Pace:
     @property
     def grace_s(self) -> float:
         """Seconds that a micro-batch which is due waits for events."""
-        return max(LEAST_GRACE_S, min(GRACE_S, self.trigger_s / 2))
+        return min(GRACE_S, max(LEAST_GRACE_S, self.trigger_s / 2) * 2 ** min(self._in_vain, MOST_DOUBLINGS))
 
     def await_turn(self, source: str, backlog: Backlog, paused: Callable[[], bool]) -> None:
         """Wait until `source` is to plan. Only the first source of a micro-batch waits: for any of them.
@@ -112,6 +117,7 @@ class Pace:
             now = self._clock()
             if now >= ask_at:
                 if before == 0 and now >= patient_until:
+                    self._in_vain += 1
                     break  # Planning asks once more.
                 backlog = sum(events() for events in self._backlogs.values())
                 if backlog == 0:
@@ -148,6 +154,7 @@ class Pace:
         """
         self._backlogs[source] = backlog
         if some:
+            self._in_vain = 0
             self._began_at = self._silent_since = self._clock()
         self._behind = self._behind or not all_of_it
 
