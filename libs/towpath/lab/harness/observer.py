@@ -42,6 +42,11 @@ class ReceivedResult:
     site: str
     """Where it was computed."""
 
+    @property
+    def stored_at(self) -> float:
+        """Unix seconds, when its newest event was stored."""
+        return self.received_at - self.latency_s
+
 
 @dataclass
 class ObservedJob:
@@ -113,13 +118,20 @@ class ObservedJob:
         return statistics.median(latencies) if latencies else None
 
     async def recovered_after(self, moment: float, within_s: float) -> float | None:
-        """Return the seconds from `moment` to a result of later events. None if none came in time."""
-        while time.time() < moment + within_s:
+        """Return the seconds from `moment` to the first result of later events. None if none came in time.
+
+        The moment may be long past: a result that came before this is asked counts from when it came.
+        """
+        while True:
             self.look()
-            if self.newest_stored_at > moment:
-                return time.time() - moment
+            # Both: a server whose clock is ahead has stored events later than they came.
+            came = (each.received_at for each in self.arrivals if each.stored_at > moment)
+            came_at = next((at for at in came if at > moment), None)
+            if came_at is not None:
+                return came_at - moment if came_at <= moment + within_s else None
+            if time.time() > moment + within_s:
+                return None
             await asyncio.sleep(LOOK_EVERY_S)
-        return None
 
     async def drained(self, within_s: float, quiet_s: float = QUIET_S) -> bool:
         """Wait until all results have come, or none came for `quiet_s` after all events were processed.
