@@ -52,12 +52,14 @@ AFTER: dict[str, dict[str, Any]] = {
     "handover": {"site": "cloud", "epoch": 3},
     "parallel": {"site": "cloud", "epoch": 3, "generation": 2},
     "fail-over": {"site": "cloud", "epoch": 2},
+    "fail-over-with-output": {"site": "cloud", "epoch": 2, "output": OUTPUT.at("cloud")},
 }
 
 KINDS = {
     "update": OperationKind.UPDATE,
     "adjust": OperationKind.UPDATE,
     "fail-over": OperationKind.FAIL_OVER,
+    "fail-over-with-output": OperationKind.FAIL_OVER,
 }
 """Operations that are no migrations."""
 
@@ -73,11 +75,15 @@ class Killed(BaseException):
 
 
 def entry_before(name: str) -> JobEntry:
+    saved = BEFORE.model_copy(
+        update={"spec": BEFORE.spec.model_copy(update={"standby": Standby(site="cloud")})}
+    )
     specs = {
-        "parallel": WINDOWS,
-        "fail-over": BEFORE.spec.model_copy(update={"standby": Standby(site="cloud")}),
+        "parallel": BEFORE.model_copy(update={"spec": WINDOWS}),
+        "fail-over": saved,
+        "fail-over-with-output": saved.model_copy(update={"output": OUTPUT.at("jfk")}),
     }
-    return BEFORE.model_copy(update={"spec": specs.get(name, BEFORE.spec)})
+    return specs.get(name, BEFORE)
 
 
 def operation(name: str) -> OperationRecord:
@@ -112,7 +118,7 @@ class Schedule:
             StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment())
         )
         self.mesh.work(5)
-        if name == "fail-over":  # Its site is cut off: it works on, and no command reaches it.
+        if KINDS.get(name) is OperationKind.FAIL_OVER:  # Its site is cut off: it works on, and no command reaches it.
             at = self.mesh.sites["jfk"].checkpoints[JOB, before.generation]
             self.mesh.sites["cloud"].keep_copy(before.assignment(), at, self.clock.now())
             self.mesh.work(5)

@@ -142,6 +142,12 @@ class Played:
     unable: set[str] = field(default_factory=set)
     """Sites whose agents are of a version that could do less."""
 
+    unable_to: set[Capability] = field(default_factory=set)
+    """What no agent can."""
+
+    def can(self, site: str, capability: Capability) -> bool:
+        return site not in self.unable and capability not in self.unable_to
+
     def check_can(self, site: str, capability: Capability, field: str) -> None:
         if site in self.unable:
             raise TowpathError(ErrorCode.NOT_ALLOWED, f"cannot: {capability}", field=field, value=site)

@@ -67,10 +67,15 @@ def operation(name: str) -> OperationRecord:
         "handover": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3)},
         "twin": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=3), "hold_s": 0},
         "fail-over": {"kind": "fail-over", "before": old, "after": entry(site="cloud", epoch=2)},
-        "fail-over-with-output": {
+        "fail-over-to-new-output": {
             "kind": "fail-over",
             "before": old,
             "after": redirected(entry(site="cloud", epoch=2)),
+        },
+        "fail-over-with-output": {
+            "kind": "fail-over",
+            "before": old.model_copy(update={"output": old.output.at("jfk")}),
+            "after": entry(site="cloud", epoch=2).model_copy(update={"output": old.output.at("cloud")}),
         },
         "deploy": {"kind": "deploy", "after": old, "output_existed": False},
         "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
@@ -105,7 +110,8 @@ def operation(name: str) -> OperationRecord:
 OPERATIONS = (
     "general", "restart", "parallel", "handover", "twin", "deploy", "redeploy", "update",
     "update-without-state", "redirect", "redirect-from-lost", "redirect-inputs", "remove", "remove-drained",
-    "remove-and-purge", "fail-over", "fail-over-with-output",
+    "remove-and-purge", "fail-over", "fail-over-to-new-output",
+    "fail-over-with-output",
 )  # fmt: skip
 EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(operation(name)).steps]
 

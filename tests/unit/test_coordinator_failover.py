@@ -10,10 +10,12 @@ from coordinator_trial import Played, entry, job
 from towpath.contracts.commands import RemoveJob, UpdateJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
-from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob
 from towpath.coordinator.jobs.failover import plan_failover
-from towpath.coordinator.jobs.plans import plan_remove, plan_update
+from towpath.coordinator.followed_outputs import plan_following
+from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
+from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.lost_sites import is_lost
 from towpath.coordinator.reconciliation import differences
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -49,10 +51,87 @@ def test_failover_when_the_output_lives_then_it_keeps_its_stream_and_the_standby
     assert table_of(record).name == "fail-over"
 
 
-def test_failover_when_the_output_is_lost_too_then_it_begins_again_at_the_standby_under_its_topic() -> None:
+def test_failover_when_the_output_is_lost_too_then_its_copy_goes_on_at_the_standby_under_its_topic() -> None:
     before = with_standby(output_site="jfk")
 
-    after = failed_over(played(before, "jfk")).entry_after
+    record = failed_over(played(before, "jfk"))
+
+    after = record.entry_after
+    assert after.output == before.output.model_copy(update={"site": "cloud", "begun_at": "jfk"})
+    assert after.spec.output_site == "cloud"
+    assert table_of(record).name == "fail-over-with-output"
+
+
+def test_failover_when_the_job_comes_back_the_same_way_then_its_output_is_where_it_began() -> None:
+    there = failed_over(played(with_standby(output_site="jfk"), "jfk")).entry_after
+    spec = there.spec.model_copy(update={"standby": Standby(site="jfk")})
+
+    back = failed_over(played(there.model_copy(update={"spec": spec}), "cloud")).entry_after
+
+    assert back.output == with_standby(output_site="jfk").output
+    assert [each.site for each in back.closed] == ["cloud"]
+
+
+def reader(at: str = "lga") -> JobEntry:
+    """A job that reads what the job at jfk writes there."""
+    made = entry(job("reader", "out/counts"), {"counts": with_standby(output_site="jfk")})
+    return made.model_copy(update={"site": at})
+
+
+def test_failover_when_the_output_goes_on_then_its_readers_are_told_where_and_keep_their_places() -> None:
+    mesh = played(with_standby(output_site="jfk"), "jfk")
+    mesh.entries["reader"] = reader()
+
+    record = failed_over(mesh)
+    mesh.entries["counts"] = record.entry_after
+    asked = UpdateJob(spec=mesh.entries["reader"].spec)
+    told = asyncio.run(plan_following(asked, mesh.situation))
+
+    assert record.readers == ["lga"]
+    assert table_of(told).name == "adjust"
+    (before,), (after,) = mesh.entries["reader"].inputs, told.entry_after.inputs
+    assert (after.place, after.kept_at) == (before.place, "cloud")
+    mesh.entries["reader"] = told.entry_after
+    with pytest.raises(Nothing):
+        asyncio.run(plan_following(asked, mesh.situation))
+    with pytest.raises(Nothing):
+        asyncio.run(plan_update(asked, mesh.situation))
+
+
+def test_failover_when_a_job_reads_what_goes_on_elsewhere_then_it_reads_on_there() -> None:
+    writer = failed_over(played(with_standby(output_site="jfk"), "jfk")).entry_after
+    lost = reader("jfk")
+    spec = lost.spec.model_copy(update={"standby": Standby(site="cloud")})
+    mesh = played(lost.model_copy(update={"spec": spec}), "jfk")
+    mesh.entries["writer"] = writer
+
+    (read,) = failed_over(mesh).entry_after.inputs
+
+    assert read.kept_at == "cloud"
+
+
+def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_either_name() -> None:
+    writer = failed_over(played(with_standby(output_site="jfk"), "jfk")).entry_after
+    jobs = {"counts": writer}
+    wanted = job("late", "out/counts").job_spec()
+
+    by_home, by_site = (
+        resolve_inputs(
+            wanted.model_copy(update={"inputs": [wanted.inputs[0].model_copy(update={"site": site})]}), jobs
+        )
+        for site in ("jfk", "cloud")
+    )
+
+    assert [each.place for each in by_home] == [each.place for each in by_site]
+    assert {each.kept_at for each in (*by_home, *by_site)} == {"cloud"}
+
+
+def test_failover_when_the_standby_cannot_copy_outputs_then_the_results_begin_again_there() -> None:
+    before = with_standby(output_site="jfk")
+    mesh = played(before, "jfk")
+    mesh.unable_to.add(Capability.OUTPUT_COPY)
+
+    after = failed_over(mesh).entry_after
 
     assert (after.output.site, after.output.topic) == ("cloud", before.output.topic)
     assert after.output.stream != before.output.stream

@@ -37,8 +37,8 @@ class Log:
         fed = {"is_fed": True, "last_stored_at": at}
         return StreamView(stream, self.created, (), self.first, self.last, 0, self.lag, **fed)
 
-    def stored_at(self, stream: str, serial: int) -> str:
-        return self.times.get(serial, "")
+    def storing_times(self, stream: str, serial: int) -> list[str]:
+        return [self.times[serial]] if serial in self.times else []
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
         """Return messages of `mine`, and of another topic."""

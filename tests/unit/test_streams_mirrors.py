@@ -11,6 +11,7 @@ import pytest
 from nats.js.api import StreamConfig, StreamSource
 from nats.js.errors import BadRequestError, NotFoundError
 
+from towpath.contracts.data_plane import gate_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.site import Retention
@@ -122,7 +123,8 @@ async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_
 def mirrored(event_bytes: int, active: int = -1) -> dict[str, Any]:
     """Return the description of a mirror of 8,000 events. `active`: nanoseconds since it was fed."""
     state = {"messages": 8_000, "first_seq": 1, "last_seq": 8_000, "bytes": 8_000 * event_bytes}
-    return {"config": {"name": MIRROR}, "state": state, "mirror": {"active": active}}
+    origin = {"name": "OUT_a", "external": {"api": gate_prefix("jfk", "lga")}}
+    return {"config": {"name": MIRROR, "mirror": origin}, "state": state, "mirror": {"active": active}}
 
 
 @pytest.fixture
@@ -169,3 +171,27 @@ async def test_mirror_when_its_origin_was_out_of_reach_at_the_last_look_then_is_
         await copies.renew(INPUT, 7_900)
     server.origin = 1
     assert await copies.renew(INPUT, 7_900)
+
+
+@pytest.mark.usefixtures("same_events")
+@pytest.mark.parametrize(
+    ("here", "kept_at", "feeds"),
+    [
+        pytest.param("lga", "cloud", gate_prefix("cloud", "lga"), id="at a third site"),
+        pytest.param("cloud", "cloud", None, id="at the site that has it now"),
+        pytest.param("jfk", "cloud", gate_prefix("cloud", "jfk"), id="at the site where it began"),
+    ],
+)
+async def test_mirror_when_its_stream_goes_on_at_another_site_then_goes_on_with_it_where_its_readers_are(
+    here: str, kept_at: str, feeds: str | None
+) -> None:
+    server = Server(begins=1)
+    server.mirror = mirrored(150, active=1)
+    moved = INPUT.model_copy(update={"kept_at": kept_at})
+
+    assert await SiteStreams(cast(Any, server), here, Retention()).mirrors.renew(moved, 7_900)
+
+    origin = server.streams[MIRROR].mirror
+    assert origin is not None
+    assert (origin.name, origin.external.api if origin.external else None) == ("OUT_a", feeds)
+    assert server.begins() == 6_901

@@ -351,6 +351,9 @@ TIME_TO_LIVE_HEADER = "Nats-TTL"
 ONLY_ONE_HEADER = {"Nats-Expected-Last-Subject-Sequence": "0"}
 """A stream refuses the message if it keeps one of that subject."""
 
+EXPECTED_LAST_HEADER = "Nats-Expected-Last-Sequence"
+"""A stream refuses the message unless its newest serial number is this."""
+
 INBOXES = "_INBOX."
 """Beginning of all subjects at which clients wait for answers."""
 
@@ -362,9 +365,18 @@ REPUBLISHED_SERIAL = "Nats-Sequence"
 STORED_AT_HEADER = "Nats-Time-Stamp"
 """The time at which a message was stored first, in the server's answer to a request for it."""
 
+FIRST_STORED_HEADER = "Towpath-Stored-At"
+"""The same of the former stream, on a message that was stored once more when its stream outlived its site."""
+
 NO_RESPONDERS = "503"
 """Value of the header `Status` in the server's own answer to a request that no one hears: there is no such
 stream, or no link to it."""
+
+
+def storing_times(headers: Mapping[str, str]) -> list[str]:
+    """The times at which a message was stored: here, and at a site that its stream has outlived."""
+    found = (headers.get(STORED_AT_HEADER), headers.get(FIRST_STORED_HEADER))
+    return [time for time in found if time]
 
 
 def batch_label(generation: int, batch: int) -> str:
@@ -396,6 +408,13 @@ under ids the server forgets. `after-`: they are being shut out, the end is not 
 DIVERTED = "towpath-diverted"
 """Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its
 owner is not fenced, even at the moment when neither stream accepts it."""
+
+LIFE = "towpath-life"
+"""Key in the metadata of an output's copy at a standby: the beginning of the ids in it. See `life_code`."""
+
+GOES_ON_AFTER = "towpath-goes-on-after"
+"""Key in the metadata of an output that outlived its site: the last serial number that it had there, as far as
+the copy knew. Up to it, subscribers have had the results from that site's broker."""
 
 OUTPUT_SERIAL = "towpath-output-serial"
 """Key in a shadow's metadata: the output's last serial number when the shadow was opened."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from towpath.contracts.data_plane import BROADCAST_PREFIX, DEVICE_PREFIX, rejected_topic
+from towpath.contracts.data_plane import (
+    BROADCAST_PREFIX,
+    DEVICE_PREFIX,
+    local_stream,
+    mirror_stream,
+    rejected_topic,
+)
 from towpath.contracts.event_formats import EventFormat
-from towpath.contracts.message import MAX_TOPIC, Identifier, JobName, Model, SiteName, Topic
+from towpath.contracts.message import MAX_TOPIC, Identifier, JobName, Model, SiteName, Topic, is_unused
 from towpath.contracts.operators import FieldName, Operator, StepModel
 
 MAX_REPEATS_WITHIN = 200_000
@@ -241,6 +247,8 @@ class ResolvedInput(Model):
     """Form of the events: bare JSON objects, or results of a job in their envelope."""
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
+    kept_at: SiteName | None = Field(default=None, exclude_if=is_unused)
+    """Where the stream goes on, if it outlived its site: with the same serial numbers, under the same name."""
     numbering: int = Field(default=0, ge=0)
     """Times that the job was told to go on in a stream that gives its serial numbers to other events,
     because it began again or lost its end. Ids of results must differ from those of the earlier events."""
@@ -259,6 +267,17 @@ class ResolvedInput(Model):
         """Identity of an input, whatever its name: site, stream, subject."""
         return self.site, self.stream, self.subject
 
+    @property
+    def origin(self) -> SiteName:
+        """The site that has the stream now, and feeds its mirrors."""
+        return self.kept_at or self.site
+
+    def local_stream(self, here: str) -> str:
+        """Return the stream at the site `here` that has the events: the stream itself, or a mirror of it."""
+        if self.kept_at is None:
+            return local_stream(here, self.site, self.stream)
+        return mirror_stream(self.site, self.stream)
+
 
 class ResolvedOutput(Model):
     """An output after the coordinator looked it up. Another topic or site is another stream."""
@@ -267,6 +286,17 @@ class ResolvedOutput(Model):
     stream: str
     topic: Topic
     rejected_topic: Topic
+    begun_at: SiteName | None = Field(default=None, exclude_if=is_unused)
+    """Where the stream began, if it outlived that site: its readers know it by this."""
+
+    @property
+    def home(self) -> SiteName:
+        """The site by which readers know the stream."""
+        return self.begun_at or self.site
+
+    def at(self, site: SiteName) -> Self:
+        """Return the same output as it goes on at another site."""
+        return self.model_copy(update={"site": site, "begun_at": None if site == self.home else self.home})
 
 
 class Version(NamedTuple):

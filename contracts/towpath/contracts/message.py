@@ -60,6 +60,11 @@ def unreserved(name: str, kind: str) -> str:
     return name
 
 
+def is_unused(value: Any) -> bool:
+    """Return True for a value that is left out of a message: receivers of earlier versions lack its field."""
+    return not value
+
+
 def new_identifier() -> str:
     """A fresh identifier for a command, operation or migration (random, 12 hexadecimal digits)."""
     return uuid.uuid4().hex[:12]

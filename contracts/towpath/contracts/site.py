@@ -418,6 +418,8 @@ class Capability(StrEnum):
     """To keep a copy of a job's state, and to take the job over."""
     RESTART = "restart"
     """To restart with its server and engine when it is asked to."""
+    OUTPUT_COPY = "output-copy"
+    """To keep a copy of a job's output, to let it go on there, and to read one that goes on elsewhere."""
 
 
 BEFORE_CAPABILITIES: list[str] = [Capability.STANDBY]

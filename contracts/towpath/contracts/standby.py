@@ -6,10 +6,13 @@ import hashlib
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from towpath.contracts.commands import OperationAnswer
-from towpath.contracts.job import Assignment
-from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
+from towpath.contracts.job import Assignment, ResolvedOutput
+from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName, is_unused
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Resumed, SiteCommand
+from towpath.contracts.reply import Done
 
 _COORDINATOR = f"{ROOT}.command.coordinator"
 _SITE = f"{ROOT}.command.{{site}}"
@@ -69,6 +72,8 @@ class KeepStandby(SiteCommand[StandbyKept]):
     """State that has just been sent."""
     needed: bool = False
     """Refused if there is no state of this owner here."""
+    copies_output: bool = Field(default=False, exclude_if=is_unused)
+    """Copy the job's output as well: it is at the owner's site, and would be lost with it."""
 
 
 class TakeOver(SiteCommand[Resumed]):
@@ -79,6 +84,33 @@ class TakeOver(SiteCommand[Resumed]):
     example = {"id": "f2", "site": "cloud", "operation": "o1", "assignment": EXAMPLE_ASSIGNMENT}
 
     assignment: Assignment
+
+
+class ContinueOutput(SiteCommand[Done]):
+    """Standby: make the copy of a lost site's output the output. Refused if there is none.
+
+    It accepts no owner yet.
+    """
+
+    subject = f"{_SITE}.continue-output"
+    answer = Done
+    example = {
+        "id": "f6",
+        "site": "cloud",
+        "operation": "o1",
+        "job": "hourly-jfk",
+        "epoch": 3,
+        "output": {**EXAMPLE_ASSIGNMENT["output"], "site": "cloud", "begun_at": "jfk"},
+        "readers": ["lga"],
+    }
+
+    job: JobName
+    epoch: int = Field(ge=0)
+    """Of the lost owner."""
+    output: ResolvedOutput
+    """As it goes on."""
+    readers: list[SiteName] = []
+    """Sites with mirrors of it. One may have more than the standby."""
 
 
 class StandbyView(Model):
@@ -117,8 +149,8 @@ class ListStandbys(Command[StandbyList]):
 class FailOverJob(Command[OperationAnswer]):
     """Let a job go on at its standby, because its site is lost.
 
-    Its output takes results of the standby only, from then on. An output that was at the lost site begins
-    again at the standby's, under the same topic. Refused while the site answers: `MigrateJob` moves the job
+    Its output takes results of the standby only, from then on. An output that was at the lost site goes on at
+    the standby's, under the same topic, and jobs that read it follow. Refused while the site answers: `MigrateJob` moves the job
     then, without loss.
     """
 
@@ -146,4 +178,4 @@ class ForecastFailover(Command[StandbyView]):
 STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (ListStandbys, ForecastFailover, FailOverJob)
 """Served by the coordinator."""
 
-SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver)
+SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver, ContinueOutput)

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -168,11 +169,17 @@ class _Passage:
         self._arrived: asyncio.Queue[Msg] = asyncio.Queue()
         self._taken = 0
         """Results that came since the passage took its place."""
+        self._begin: dict[str, Any] = {}
+        """Where the place is made, as the server takes it."""
 
     async def run(self) -> None:
         """Publish what the stream stores until it is deleted."""
         try:
-            topic = await self._topic()
+            view = await self._view()
+            if view.fed_by is not None:
+                return  # A copy of another site's output, which publishes nothing here.
+            topic = topic_of(view.republishes_to.removeprefix(MQTT_DELIVERY))
+            self._begin = _beginning(view, self._ends.since)
             await self._take_place()
             await self._ends.server.subscribe(self._inbox, cb=self._arrived.put)
             while not is_cancelled():
@@ -197,9 +204,6 @@ class _Passage:
             self._ends.refusals.pop(self._stream, None)
             await self._ends.server.request(batch[-1].reply, b"+ACK", timeout=WAIT_S)
 
-    async def _topic(self) -> str:
-        return topic_of((await self._view()).republishes_to.removeprefix(MQTT_DELIVERY))
-
     async def _view(self) -> StreamView:
         view = await stream_view(self._ends.server, self._ends.site, self._stream)
         if view is None:
@@ -214,8 +218,7 @@ class _Passage:
             "ack_policy": "all",
             "ack_wait": int(_ACK_WAIT_S * 1e9),
             "max_ack_pending": 2 * BATCH,
-            "deliver_policy": "by_start_time",
-            "opt_start_time": self._ends.since.isoformat(),
+            **self._begin,
         }
         self._taken = 0
         known = await request(self._ends.server, self._ends.site, f"CONSUMER.INFO.{path}", {})
@@ -271,3 +274,13 @@ class _Passage:
                 [code] = await answer
                 if code.value >= _REFUSED:
                     raise _RefusedError(f"{topic}: {code}")
+
+
+def _beginning(output: StreamView, since: datetime) -> dict[str, Any]:
+    """Return where the bridge begins in an output, as the server takes it.
+
+    Of an output that outlived its site, the subscribers of that site's broker had the results before.
+    """
+    if not output.goes_on_after:
+        return {"deliver_policy": "by_start_time", "opt_start_time": since.isoformat()}
+    return {"deliver_policy": "by_start_sequence", "opt_start_seq": output.goes_on_after + 1}

@@ -165,6 +165,8 @@ class OperationRecord(Model):
     """Input → serial number after which an update lets the job go on."""
     output_lost: bool = False
     """The site of the output that an update leaves is down, and is not asked."""
+    readers: list[SiteName] = []
+    """Sites of jobs that read the output, and of their standbys, when a failover lets it go on elsewhere."""
     is_broken: bool = False
     """The job had failed for good when the operation was accepted."""
     forced: bool = False
@@ -217,6 +219,11 @@ class OperationRecord(Model):
     def is_redirect(self) -> bool:
         """True if the results go into another stream afterwards."""
         return self.before is not None and self.entry_after.output != self.before.output
+
+    @property
+    def continues_output(self) -> bool:
+        """True if the output outlives its site: the same stream goes on at another one."""
+        return self.is_redirect and self.entry_after.output.stream == self.entry_before.output.stream
 
     @property
     def is_adjustment(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
-from towpath.contracts.data_plane import STORED_AT_HEADER, inbox_prefix
+from towpath.contracts.data_plane import inbox_prefix, storing_times
 from towpath.streams.failures import EventsLost
 from towpath.streams.stream_view import StreamView, parse_view
 
@@ -96,15 +96,16 @@ class LogReader:
         """Return the stream as it was at most `fresh_s` seconds ago."""
         return self._patiently(lambda: self._shared_view(stream, fresh_s))
 
-    def stored_at(self, stream: str, serial: int) -> str:
-        """Return the time at which a message was stored, as the server writes it; empty if it is not kept."""
-        return self._patiently(lambda: self._time_of(stream, serial))
+    def storing_times(self, stream: str, serial: int) -> list[str]:
+        """Return when a message was stored, as servers write it: here, and at a site that the stream has
+        outlived. Empty if it is not kept."""
+        return self._patiently(lambda: self._times_of(stream, serial))
 
-    async def _time_of(self, stream: str, serial: int) -> str:
+    async def _times_of(self, stream: str, serial: int) -> list[str]:
         connection = await self._connected()
         request = json.dumps({"seq": serial}).encode()
         answer = await connection.request(f"$JS.API.DIRECT.GET.{stream}", request, timeout=ANSWER_S)
-        return str((answer.headers or {}).get(STORED_AT_HEADER, ""))
+        return storing_times({name: str(value) for name, value in (answer.headers or {}).items()})
 
     async def _shared_view(self, stream: str, fresh_s: float) -> StreamView:
         known = self._views.get(stream)

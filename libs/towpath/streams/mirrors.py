@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
 
 from nats.js.api import ExternalStream, StreamSource
 from nats.js.errors import NotFoundError
@@ -31,6 +32,37 @@ ORIGIN_S = 2.0
 up for so long, and a train's stop may last ten seconds."""
 
 
+@dataclass(frozen=True)
+class Mirrored:
+    """A stream of a site, and its mirror at another one."""
+
+    name: str
+    """Of the mirror."""
+    site: str
+    """Where the stream is."""
+    stream: str
+    repeats_within: int = 0
+    """As in `ResolvedInput`."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Of the mirror."""
+
+    @classmethod
+    def of(cls, resolved: ResolvedInput, here: str) -> Self | None:
+        """Return the mirror at the site `here` from which an input is read; None if the site has the stream."""
+        name = resolved.local_stream(here)
+        if name == resolved.stream:
+            return None
+        return cls(name, resolved.origin, resolved.stream, resolved.repeats_within)
+
+    def begin(self, after: int | None) -> int:
+        """Return the first serial number that it must have for jobs that go on after `after`.
+
+        Queries look back when they start, see `StreamReader` and `Repeats`.
+        """
+        earlier = max(data_plane.RECALLED_EVENTS, self.repeats_within)
+        return max(1, (after or 0) + 1 - earlier)
+
+
 class Mirrors:
     """The mirrors of one site. All methods are idempotent."""
 
@@ -49,18 +81,21 @@ class Mirrors:
 
         Its serial numbers are the origin's.
         """
-        if resolved.site == self._streams.site:
-            return resolved.stream
-        name = _name(resolved)
-        async with self._locks[name]:
+        mirrored = Mirrored.of(resolved, self._streams.site)
+        if mirrored is not None:
+            await self.make(mirrored, mirrored.begin(after))
+        return resolved.local_stream(self._streams.site)
+
+    async def make(self, mirrored: Mirrored, begin: int) -> None:
+        """Make a mirror that begins at a serial number, if there is none of that name."""
+        async with self._locks[mirrored.name]:
             try:
-                info = await self._streams.jetstream.stream_info(name)
+                info = await self._streams.jetstream.stream_info(mirrored.name)
             except NotFoundError:
-                await self._make(resolved, _begin(resolved, after))
+                await self._make(mirrored, begin)
             else:
                 if info.config.mirror_direct:
-                    await self._streams.change(name, mirror_direct=False)
-        return name
+                    await self._streams.change(mirrored.name, mirror_direct=False)
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
         """Make the mirror of another site's stream hold the messages after the serial number `after`, and the
@@ -70,45 +105,54 @@ class Mirrors:
         lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
         origin could help, and is out of reach.
         """
-        if resolved.site == self._streams.site:
+        mirrored = Mirrored.of(resolved, self._streams.site)
+        if mirrored is None:
             return
-        async with self._locks[_name(resolved)]:
+        async with self._locks[mirrored.name]:
             try:
-                info = await self._streams.jetstream.stream_info(_name(resolved))
+                info = await self._streams.jetstream.stream_info(mirrored.name)
             except NotFoundError:
-                await self._make(resolved, _begin(resolved, after))
+                await self._make(mirrored, mirrored.begin(after))
                 return
             begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
-            needed = max(after - resolved.repeats_within, 0) + 1
+            needed = max(after - mirrored.repeats_within, 0) + 1
             if begins <= needed:
                 return
-            kept = (await self._streams.view(resolved.site, resolved.stream)).first
+            kept = (await self._streams.view(mirrored.site, mirrored.stream)).first
             if max(needed, kept) < begins:
-                await self.drop(resolved)
-                await self._make(resolved, _begin(resolved, max(after + 1, kept) - 1))
+                await self._streams.delete(mirrored.name)
+                await self._make(mirrored, mirrored.begin(max(after + 1, kept) - 1))
 
     async def renew(self, resolved: ResolvedInput, processed: int) -> bool:
-        """Make the mirror again if it would go on wrongly, or not soon. Return True if it was so.
+        """Make the mirror of an input again if it would go on wrongly, or not soon. See `keep`.
 
-        Wrongly: an origin that began again, or lost its end in a power cut, gives its serial numbers to other
-        events. The mirror would go on with them where its own end is.
+        All readers have processed the serial numbers up to `processed`.
+        """
+        mirrored = Mirrored.of(resolved, self._streams.site)
+        return mirrored is not None and await self.keep(mirrored, mirrored.begin(processed))
+
+    async def keep(self, mirrored: Mirrored, needed: int) -> bool:
+        """Make a mirror again if it would go on wrongly, or not soon. Return True if it was so.
+
+        Wrongly: its stream has outlived the site that fed the mirror, and goes on at another one. Or an origin
+        that began again, or lost its end in a power cut, gives its serial numbers to other events: the mirror
+        would go on with them where its own end is.
 
         Not soon: after a cut of the origin's link, the mirror's server waits 30 s for an answer that was
         lost, and between its attempts up to 2 min. A mirror that was not fed at the last look, and is not now
-        that its origin answers, is made again. It then begins where its readers need it: all of them have
-        processed the serial numbers up to `processed`.
+        that its origin answers, is made again. It then begins where its readers need it: at `needed`.
 
         Raises `TowpathError` when there is no mirror, or the origin is out of reach.
         """
-        if resolved.site == self._streams.site:
-            return False
-        async with self._locks[_name(resolved)]:
-            mirror = await self._streams.view(self._streams.site, _name(resolved))
+        async with self._locks[mirrored.name]:
+            mirror = await self._streams.view(self._streams.site, mirrored.name)
             was_unfed = mirror.name in self._unfed
             (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
-            origin = await self._streams.view(resolved.site, resolved.stream, timeout_s=ORIGIN_S)
-            begin = max(mirror.begins, _begin(resolved, processed))
-            if not await self._is_copy(mirror, origin, resolved):
+            origin = await self._streams.view(mirrored.site, mirrored.stream, timeout_s=ORIGIN_S)
+            begin = max(mirror.begins, needed)
+            if mirror.fed_by != self._feeding(mirrored):
+                why, begin = "has the stream now", needed
+            elif not await self._is_copy(mirror, origin, mirrored):
                 why, begin = "has other events since it lost its end, or began again", 1
             elif was_unfed and not mirror.is_fed and _is_little(mirror, begin):
                 why = "answers, and does not feed its mirror"
@@ -117,12 +161,12 @@ class Mirrors:
                 return False
             self._seen.pop(mirror.name, None)
             self._unfed.discard(mirror.name)
-            log.warning("%s at %s %s: the mirror is made again", resolved.stream, resolved.site, why)
-            await self.drop(resolved)
-            await self._make(resolved, begin)
+            log.warning("%s at %s %s: the mirror is made again", mirrored.stream, mirrored.site, why)
+            await self._streams.delete(mirrored.name)
+            await self._make(mirrored, begin)
             return True
 
-    async def _is_copy(self, mirror: StreamView, origin: StreamView, resolved: ResolvedInput) -> bool:
+    async def _is_copy(self, mirror: StreamView, origin: StreamView, mirrored: Mirrored) -> bool:
         """Tell if the newest message of a mirror, now and at the last look, is that of its origin."""
         if mirror.last > origin.last:
             return False
@@ -130,45 +174,42 @@ class Mirrors:
         for serial, stored_at in [point for point in known if point is not None]:
             if not mirror.first <= serial <= mirror.last:
                 continue  # It has no message any more to compare.
-            connection, site = self._streams.connection, resolved.site
-            if await is_another(connection, site, resolved.stream, serial, stored_at):
+            if await is_another(
+                self._streams.connection, mirrored.site, mirrored.stream, serial, stored_at
+            ):
                 return False
         return True
 
     async def drop(self, resolved: ResolvedInput) -> None:
         """Delete the mirror of another site's stream, if there is one."""
-        if resolved.site != self._streams.site:
-            await self._streams.delete(_name(resolved))
+        mirrored = Mirrored.of(resolved, self._streams.site)
+        if mirrored is not None:
+            await self._streams.delete(mirrored.name)
 
-    async def _make(self, resolved: ResolvedInput, begin: int) -> None:
-        origin = fed_by(resolved.site, resolved.stream, self._streams.site, begin)
-        config = self._streams.kept(_name(resolved))
+    def _feeding(self, mirrored: Mirrored) -> tuple[str, str]:
+        """Return what `StreamView.fed_by` is of a mirror that is fed as it should be."""
+        external = fed_by(mirrored.site, mirrored.stream, self._streams.site).external
+        return external.api if external else "", mirrored.stream
+
+    async def _make(self, mirrored: Mirrored, begin: int) -> None:
+        origin = fed_by(mirrored.site, mirrored.stream, self._streams.site, begin)
+        config = self._streams.kept(mirrored.name)
         # Not `mirror_direct`: the server would answer for the origin's name, too. This site has an IN itself.
-        await self._streams.jetstream.add_stream(replace(config, mirror=origin))
+        await self._streams.jetstream.add_stream(
+            replace(config, mirror=origin, metadata=dict(mirrored.metadata) or None)
+        )
 
 
 def fed_by(site: str, stream: str, reader: str, begin: int = 1) -> StreamSource:
     """Return a stream of a site as the origin of a mirror at `reader`, from a serial number on."""
+    away = ExternalStream(
+        api=data_plane.gate_prefix(site, reader), deliver=data_plane.mirror_delivery(site, reader)
+    )
     return StreamSource(
         name=stream,
         opt_start_seq=begin if begin > 1 else None,
-        external=ExternalStream(
-            api=data_plane.gate_prefix(site, reader), deliver=data_plane.mirror_delivery(site, reader)
-        ),
+        external=None if site == reader else away,
     )
-
-
-def _name(resolved: ResolvedInput) -> str:
-    return data_plane.mirror_stream(resolved.site, resolved.stream)
-
-
-def _begin(resolved: ResolvedInput, after: int | None) -> int:
-    """Return the first serial number that a mirror must have for jobs that go on after `after`.
-
-    Queries look back when they start, see `StreamReader` and `Repeats`.
-    """
-    earlier = max(data_plane.RECALLED_EVENTS, resolved.repeats_within)
-    return max(1, (after or 0) + 1 - earlier)
 
 
 def _is_little(mirror: StreamView, begin: int) -> bool:

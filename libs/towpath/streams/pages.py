@@ -17,10 +17,10 @@ from nats.aio.msg import Msg
 
 from towpath.contracts.data_plane import (
     NO_RESPONDERS,
-    STORED_AT_HEADER,
     ResultSubject,
     output_id,
     overlap_range,
+    storing_times,
 )
 from towpath.streams.stream_view import call_at, stream_view
 
@@ -88,7 +88,9 @@ async def is_another(connection: Client, site: str, stream: str, serial: int, st
     Raises `TimeoutError` when the site does not answer.
     """
     there = await page(connection, site, stream, serial, 1)
-    return bool(there) and there[0].serial == serial and there[0].headers.get(STORED_AT_HEADER) != stored_at
+    return (
+        bool(there) and there[0].serial == serial and stored_at not in storing_times(there[0].headers)
+    )
 
 
 async def serial_before(connection: Client, site: str, stream: str, at: datetime) -> int | None:

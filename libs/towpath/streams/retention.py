@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from towpath.contracts.data_plane import IN_STREAM, local_stream
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import Assignment
 from towpath.contracts.message import now
 from towpath.streams.stream_view import StreamView
@@ -77,7 +77,7 @@ def margins(
     """Return the margin of each input that a job at `site` has not read to its end."""
     found: dict[str, Margin] = {}
     for entry in assignment.inputs:
-        stream = streams.get(local_stream(site, entry.site, entry.stream))
+        stream = streams.get(entry.local_stream(site))
         position = serials.get(entry.name, entry.after_serial or 0)
         one = None if stream is None else margin(stream, position, now())
         if one is not None:

@@ -240,7 +240,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
             raise EventsLost(self.stream, position + 1, view.first - 1)
         if begin.stored_at and (view.last > position or not self._has_looked):
             there = self._stored_at(position, view)
-            if there and there != begin.stored_at:
+            moved = there not in ("", begin.stored_at)
+            if moved and begin.stored_at not in self.log.storing_times(self.stream, position):
                 raise EventsRenumbered(self.stream, begin, view.first, view.last, there)
         self._has_looked = True
         return view
@@ -263,7 +264,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
             return ""
         if serial == view.last:
             return view.last_stored_at
-        return self.log.stored_at(self.stream, serial)
+        return next(iter(self.log.storing_times(self.stream, serial)), "")
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""

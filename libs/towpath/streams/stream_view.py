@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from towpath.contracts.data_plane import api_for, epochs_of, life_code
+from towpath.contracts.data_plane import GOES_ON_AFTER, LIFE, api_for, epochs_of, life_code
 
 if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for that.
     from nats.aio.client import Client
@@ -42,6 +42,8 @@ class StreamView:
     """True for a mirror that has heard from its origin just now."""
     begins: int = 1
     """First serial number that a mirror asked its origin for."""
+    fed_by: tuple[str, str] | None = None
+    """Of a mirror: prefix of the calls to its origin's server, empty if that is its own, and the stream there."""
     first_stored_at: str = ""
     """Time at which the oldest message was stored first, as its server writes it."""
     last_stored_at: str = ""
@@ -64,7 +66,12 @@ class StreamView:
     @property
     def life(self) -> str:
         """The code that its message ids begin with."""
-        return life_code(self.created)
+        return self.metadata.get(LIFE) or life_code(self.created)
+
+    @property
+    def goes_on_after(self) -> int:
+        """Of an output that outlived its site, the last serial number that it had there; else 0."""
+        return int(self.metadata.get(GOES_ON_AFTER, "0"))
 
     @property
     def epochs(self) -> list[int]:
@@ -75,6 +82,7 @@ class StreamView:
     def of(cls, info: Mapping[str, Any]) -> StreamView:
         """Make the view from a server's description of a stream."""
         config, state, mirror = info["config"], info["state"], info.get("mirror") or {}
+        origin = config.get("mirror")
         last = state["last_seq"]
         return cls(
             name=config.get("name", ""),
@@ -85,7 +93,8 @@ class StreamView:
             size=state.get("bytes", 0),
             lag=mirror.get("lag", 0),
             is_fed=0 <= mirror.get("active", -1) < FED_WITHIN_NS,
-            begins=(config.get("mirror") or {}).get("opt_start_seq") or 1,
+            begins=(origin or {}).get("opt_start_seq") or 1,
+            fed_by=origin and ((origin.get("external") or {}).get("api", ""), origin["name"]),
             first_stored_at=state.get("first_ts", ""),
             last_stored_at=state.get("last_ts", ""),
             max_bytes=config.get("max_bytes", -1),

@@ -151,6 +151,12 @@ class SiteStreams:
             if changed != config:
                 await self.jetstream.update_stream(changed)
 
+    async def change_metadata(self, name: str, marks: Mapping[str, str]) -> None:
+        """Set some of a stream's metadata, if they are not so already."""
+        view = await self.view(self.site, name)
+        if not marks.items() <= view.metadata.items():
+            await self.change(name, metadata={**view.metadata, **marks})
+
     async def set_epoch(
         self, job: str, epoch: int, output: ResolvedOutput, *, owner: str, resumes: int | None = None
     ) -> None:
@@ -298,7 +304,7 @@ class SiteStreams:
 
         The stream itself serves QoS 1 sessions, its one-message stream all other subscribers.
         """
-        public = subject_of(kept.topic)
+        public, lasting = subject_of(kept.topic), _lasting(await self._own(kept.stream))
         # Not only the owner accepted now: the one-message stream may still have to pass on earlier ones.
         every_owner = kept.subject(self.site, "*", kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
@@ -307,20 +313,22 @@ class SiteStreams:
             replace(
                 stored,
                 republish=RePublish(src=every_owner, dest=data_plane.MQTT_DELIVERY + public),
-                metadata={key: mark for key, mark in marks.items() if mark},
+                metadata=lasting | {key: mark for key, mark in marks.items() if mark},
             )
         )
-        await self.ensure_live(kept.stream, every_owner, to=public)
+        former = int(lasting.get(data_plane.GOES_ON_AFTER, "0"))
+        await self.ensure_live(kept.stream, every_owner, to=public, after=former)
 
-    async def ensure_live(self, stream: str, subjects: str, *, to: str) -> None:
+    async def ensure_live(self, stream: str, subjects: str, *, to: str, after: int = 0) -> None:
         """Make or change the one-message stream that publishes what `stream` stores to `to`.
 
         It serves subscribers of QoS 0 and of NATS, because a stream republishes to one place only. It is on
-        disk, so that it knows its position after a crash.
+        disk, so that it knows its position after a crash. What the stream has up to serial `after`, the
+        subscribers of another site had.
         """
         live = StreamConfig(
             name=data_plane.live_stream(stream),
-            sources=[StreamSource(name=stream)],
+            sources=[StreamSource(name=stream, opt_start_seq=after + 1 if after else None)],
             storage=StorageType.FILE,
             max_msgs=1,
             republish=RePublish(src=subjects, dest=to),
@@ -364,6 +372,16 @@ class SiteStreams:
             await self.jetstream.delete_stream(name)
         except NotFoundError:
             return
+
+
+def _lasting(output: StreamView | None) -> dict[str, str]:
+    """Return the metadata that an output keeps as long as it exists; those of a copy that becomes one now."""
+    if output is None:
+        return {}
+    if output.fed_by is not None:
+        return {data_plane.LIFE: output.life, data_plane.GOES_ON_AFTER: str(output.last)}
+    lasting = (data_plane.LIFE, data_plane.GOES_ON_AFTER)
+    return {key: output.metadata[key] for key in lasting if key in output.metadata}
 
 
 def _window(retention: Retention) -> float:

@@ -50,7 +50,7 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
     Raises `TowpathError`: `deadline` when that takes longer, `failed` when the job does not run.
     """
     ends = {
-        entry.name: (await jobs.streams.view(entry.site, entry.stream)).last
+        entry.name: (await jobs.streams.view(entry.origin, entry.stream)).last
         for entry in assignment.inputs
         if entry.name in inputs
     }

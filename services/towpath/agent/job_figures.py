@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic
 
 from towpath.agent.jobs import Jobs
-from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.streams.retention import margins
 from towpath.streams.stream_view import StreamView
@@ -73,7 +72,7 @@ def unprocessed(
     """
     backlog = 0
     for entry in assignment.inputs:
-        state = streams.get(local_stream(site, entry.site, entry.stream))
+        state = streams.get(entry.local_stream(site))
         if state is None:
             return None
         backlog += max(0, state.newest - serials.get(entry.name, entry.after_serial or 0))

@@ -17,6 +17,7 @@ from towpath.contracts.engine import QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
+from towpath.streams.output_copies import OutputCopies
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import NotInTime, until
 from towpath.telemetry.tracing import untraced
@@ -48,6 +49,7 @@ class Jobs:
         self.store = store
         self.engines = engines
         self.streams = streams
+        self.output_copies = OutputCopies(streams)
         self.assignments = store.load_all()
         self.adjusting: set[str] = set()
         """Jobs that are just being adjusted here: none may become the source of a migration meanwhile."""
@@ -177,7 +179,7 @@ class Jobs:
         for entry in assignment.inputs:
             after = entry.after_serial
             if after is None:
-                after = (await self.streams.view(entry.site, entry.stream)).first - 1
+                after = (await self.streams.view(entry.origin, entry.stream)).first - 1
             settled.append(entry.model_copy(update={"after_serial": after}))
         return assignment.model_copy(update={"inputs": settled})
 
@@ -266,7 +268,7 @@ class Jobs:
             ) from error
 
     async def drop(self, assignment: Assignment, *, forget: bool) -> None:
-        """Drop a job: nothing of it runs, and mirrors that no other job needs are deleted."""
+        """Drop a job: nothing of it runs. Mirrors that no other job needs, and copies, are deleted."""
         job = assignment.spec.name
         self.assignments.pop(job, None)
         self._unplaced.pop(job, None)
@@ -275,6 +277,7 @@ class Jobs:
             await asyncio.to_thread(self.store.forget, job)
         else:
             await asyncio.to_thread(self.store.leave, assignment)
+        await self.output_copies.drop(assignment.output)
         for entry in assignment.inputs:
             if not self._reads(entry.site, entry.stream):
                 await self.streams.mirrors.drop(entry)

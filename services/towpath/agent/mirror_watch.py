@@ -10,6 +10,7 @@ from nats.errors import Error as NatsError
 from towpath.agent.jobs import Jobs
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import ResolvedInput
+from towpath.streams.mirrors import Mirrored
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ async def _look(jobs: Jobs, entry: ResolvedInput, processed: int) -> bool:
     try:
         await jobs.streams.mirrors.renew(entry, processed)
     except (TowpathError, NatsError, OSError, TimeoutError) as error:
-        log.debug("the mirror of %s at %s cannot be compared: %s", entry.stream, entry.site, error)
+        log.debug("the mirror of %s at %s cannot be compared: %s", entry.stream, entry.origin, error)
         return False
     return True
 
@@ -42,15 +43,17 @@ async def _look(jobs: Jobs, entry: ResolvedInput, processed: int) -> bool:
 async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
     """Return the inputs of other sites' streams, and up to which serial number they are processed.
 
-    Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed.
+    Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed. If
+    one was told that the stream goes on elsewhere, it holds for all.
     """
     found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
     for assignment in list(jobs.assignments.values()):
-        away = [entry for entry in assignment.inputs if entry.site != jobs.streams.site]
+        away = [entry for entry in assignment.inputs if Mirrored.of(entry, jobs.streams.site)]
         position = await asyncio.to_thread(jobs.position, assignment) if away else {}
         for entry in away:
             here, place = position.get(entry.name, 0), (entry.site, entry.stream)
             known, processed = found.get(place, (entry, here))
             reader = max(known, entry, key=lambda one: one.repeats_within)
+            reader = reader.model_copy(update={"kept_at": known.kept_at or entry.kept_at})
             found[place] = reader, min(processed, here)
     return list(found.values())

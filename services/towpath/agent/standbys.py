@@ -19,7 +19,8 @@ from towpath.checkpoints.inventory import inventory
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Resumed
-from towpath.contracts.standby import KeepStandby, StandbyCopy, StandbyKept, TakeOver
+from towpath.contracts.reply import Done
+from towpath.contracts.standby import ContinueOutput, KeepStandby, StandbyCopy, StandbyKept, TakeOver
 from towpath.streams.ownership import check_epoch
 from towpath.tasks import NotInTime, until
 
@@ -56,9 +57,11 @@ class Standbys:
                     value=job,
                     allowed="a job whose standby has had time for a first copy",
                 )
-            if not command.needed:  # Else the inputs' origin may be lost.
+            if not command.needed:  # Else the origin of inputs and output may be lost.
                 processed = state.serials if state else command.after_serials
                 await self._jobs.prepare_inputs(wanted, processed)
+                if command.copies_output:
+                    await self._jobs.output_copies.keep(wanted.output)
             await self._jobs.engines.expect(wanted.spec.container)
             await self._reception.open(wanted)
         have = await asyncio.to_thread(inventory, store.cache(job))
@@ -107,6 +110,14 @@ class Standbys:
             name = await streams.mirrors.ensure(entry, entry.after_serial)
             found[entry.name] = (await streams.view(streams.site, name)).last
         return found
+
+    async def continue_output(self, command: ContinueOutput) -> Done:
+        """See `ContinueOutput`."""
+        async with self._jobs.lock(command.job):
+            await self._jobs.output_copies.go_on(
+                command.job, command.epoch, command.output, command.readers
+            )
+        return Done()
 
     async def take_over(self, command: TakeOver) -> Resumed:
         """See `TakeOver`."""

@@ -28,7 +28,9 @@ class StreamFigures:
     def values(self, states: dict[str, StreamView]) -> dict[str, dict[str, float]]:
         """Return stream → values by metric. Rates are among them from the second call on."""
         kept = {
-            n: state for n, state in states.items() if n == IN_STREAM or n.startswith(OUTPUT_STREAM_PREFIX)
+            name: state
+            for name, state in states.items()
+            if state.fed_by is None and (name == IN_STREAM or name.startswith(OUTPUT_STREAM_PREFIX))
         }
         now, before = monotonic(), self._before
         self._before = {name: (now, state.newest) for name, state in kept.items()}

@@ -19,7 +19,7 @@ from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.reading import MayRead
 from towpath.contracts.site import SiteStatus
-from towpath.coordinator import lost_sites, violations, without_faults
+from towpath.coordinator import followed_outputs, lost_sites, violations, without_faults
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.broadcasts import BroadcastCommands
 from towpath.coordinator.deployments.commands import PlanCommands
@@ -133,6 +133,7 @@ class _Parts:
             self.reconciliation.watch(),
             self.standbys.watch(),
             lost_sites.watch(settings, self.situation, self.operations),
+            followed_outputs.watch(self.situation, self.operations),
             self.artefacts.watch(),
             self.devices.watch(),
             self.uplinks.watch(),

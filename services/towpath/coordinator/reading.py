@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from towpath.artefacts.hub_store import STREAM as ARTEFACTS
-from towpath.contracts.data_plane import rejected_stream, shadow_stream, uplink_stream
+from towpath.contracts.data_plane import mirror_stream, rejected_stream, shadow_stream, uplink_stream
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.reading import MayRead, ReadingDecision
 from towpath.contracts.uplink import ResolvedUplink
@@ -54,6 +54,8 @@ def read_by(
         if reader in {entry.site for entry in entries}:
             for entry in entries:
                 yield from _needed(entry)
+        if record.readers and reader == record.target:
+            yield from _mirrors(record)
     for uplink in uplinks:
         if uplink.spec.site == reader:
             yield uplink.spec.to, uplink_stream(uplink.spec.name)
@@ -61,7 +63,15 @@ def read_by(
 
 def _needed(entry: JobEntry) -> Iterator[tuple[str, str]]:
     for read in entry.inputs:
-        yield read.site, read.stream
+        yield read.origin, read.stream
     for output in (entry.output, *entry.closed):
         for stream in (output.stream, rejected_stream(output.stream), shadow_stream(entry.spec.name)):
             yield output.site, stream
+
+
+def _mirrors(record: OperationRecord) -> Iterator[tuple[str, str]]:
+    """Yield the mirrors of an output that may have more of it than the copy that goes on."""
+    output = record.entry_after.output
+    for stream in (output.stream, rejected_stream(output.stream)):
+        for site in record.readers:
+            yield site, mirror_stream(output.home, stream)

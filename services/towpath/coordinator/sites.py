@@ -126,11 +126,15 @@ class Sites:
                 ErrorCode.SITE_DOWN, f"site {site} is down", field=field, value=site, allowed=up
             )
 
+    def can(self, site: str, capability: Capability) -> bool:
+        """Tell if the agent of a site, as it was heard last, can do this."""
+        return capability in self.status(site).capabilities
+
     def check_can(self, site: str, capability: Capability, field: str) -> None:
         """Raise `TowpathError` (not allowed) if the agent of a site is of a version that cannot do this."""
-        status = self.status(site)
-        if capability in status.capabilities:
+        if self.can(site, capability):
             return
+        status = self.status(site)
         able = [each.site for each in self.heard() if capability in each.capabilities]
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,

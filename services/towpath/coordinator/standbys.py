@@ -29,6 +29,7 @@ from towpath.contracts.standby import (
     StandbyList,
     StandbyView,
 )
+from towpath.coordinator.jobs.failover import is_copied
 from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
 from towpath.protocols.operations.failover import keep_standby
@@ -149,7 +150,13 @@ class Standbys:
     def _keep(self, entry: JobEntry, standby: Standby, *, needed: bool = False) -> KeepStandby:
         status = self._situation.sites.job(entry.site, entry.spec.name)
         serials = status.serials if status and status.epoch == entry.epoch else {}
-        return keep_standby(entry, standby.site, after_serials=serials, needed=needed)
+        return keep_standby(
+            entry,
+            standby.site,
+            after_serials=serials,
+            needed=needed,
+            copies_output=is_copied(entry, standby.site, self._situation.sites),
+        )
 
     async def _round(self, entry: JobEntry, standby: Standby) -> None:
         job, bus = entry.spec.name, self._situation.bus

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from towpath.contracts.data_plane import STORED_AT_HEADER, local_stream
+from towpath.contracts.data_plane import STORED_AT_HEADER
 from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.traces import SpanKind
 from towpath.engine.batch_reports import BatchReport
@@ -110,7 +110,7 @@ class EventTraces:
             return
         self.close()
         self._due = time.monotonic() + self.pause_s
-        stream = local_stream(self.site, source.site, source.stream)
+        stream = source.local_stream(self.site)
         message = self.look_up(stream, serial)
         sampled = self._sampled = _Sampled(source, serial, stored_ns, published, message)
         message.add_done_callback(lambda _: self._finish(sampled))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, ResolvedInput, Thinning
 from towpath.engine.settings import EngineSettings
 from towpath.engines.spark.binder import is_cluster
@@ -60,7 +59,7 @@ def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[st
     return {
         "url": access.url,
         "credentials_file": access.credentials_file,
-        "stream": local_stream(settings.site, resolved.site, resolved.stream),
+        "stream": resolved.local_stream(settings.site),
         "subject": resolved.subject or "",
         "identity": ",".join(resolved.identity),
         "repeats_within": str(resolved.repeats_within),

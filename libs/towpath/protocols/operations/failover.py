@@ -1,14 +1,15 @@
 """Fail over: a job goes on at its standby, from the newest copy of its state, without its site's help.
 
 The output changes hands first. Whatever the lost site still publishes, should it only be cut off, is refused
-from then on. An output that was at the lost site is out of reach: the job gets a new one at the standby,
-under the same topic, and the old one keeps its results.
+from then on. An output that was at the lost site is out of reach. The standby has a copy of it, which goes on
+under the same topic; what the lost site has published and no copy has is computed again.
 
 What happens when
 
 - a command or its answer is lost: it is sent again. Each is harmless when it is repeated.
 - the coordinator dies: the journal says how far it came, and the next one goes on.
-- the standby dies before the output changes hands: nothing has changed, and the job waits for its site.
+- the standby dies before the output changes hands: nothing has changed, and the job waits for its site. If its
+  site comes back, a copy of the output that would have gone on is made again.
 - the standby dies after it: the step is tried until it is back. Until then no one publishes.
 - the lost site comes back at any moment: it is fenced, and reconciliation takes the job from it.
 """
@@ -21,7 +22,7 @@ from typing import Any
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import DesiredState
 from towpath.contracts.message import SiteName
-from towpath.contracts.standby import KeepStandby, TakeOver, standby_operation
+from towpath.contracts.standby import ContinueOutput, KeepStandby, TakeOver, standby_operation
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
@@ -43,6 +44,20 @@ def keep_standby(entry: JobEntry, site: SiteName, **more: Any) -> KeepStandby:
 def find_copy(record: OperationRecord) -> KeepStandby:
     """The standby has a copy of the job's state, and its engine answers."""
     return keep_standby(record.entry_before, record.entry_after.site, needed=True)
+
+
+@asks(Actor.TARGET, 60.0, 10.0)
+def continue_output(record: OperationRecord) -> ContinueOutput:
+    """The standby's copy of the output has all that any reader has, and becomes the output."""
+    after = record.entry_after
+    return ContinueOutput(
+        site=after.site,
+        operation=record.id,
+        job=record.job,
+        epoch=record.old_epoch,
+        output=after.output,
+        readers=record.readers,
+    )
 
 
 STAYS_FENCED = Compensation(
@@ -75,7 +90,19 @@ FAIL_OVER = register(
         name="fail-over",
         kind=OperationKind.FAIL_OVER,
         summary="a job whose site is lost goes on at its standby",
+        chosen=lambda record: not record.continues_output,
         steps=(find_copy, set_epoch, take_over, record_owner),
+        rolled_back=restored,
+    )
+)
+
+FAIL_OVER_WITH_OUTPUT = register(
+    StepTable(
+        name="fail-over-with-output",
+        kind=OperationKind.FAIL_OVER,
+        summary="the same where the job's output was at its site",
+        chosen=lambda record: record.continues_output,
+        steps=(find_copy, continue_output, set_epoch, take_over, record_owner),
         rolled_back=restored,
     )
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Capability, SiteState
 from towpath.contracts.standby import FailOverJob, ForecastFailover
-from towpath.coordinator.jobs.topics import readers, resolve_output
+from towpath.coordinator.jobs.topics import followed, readers, resolve_output
+from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
 from towpath.protocols.record import JobEntry, OperationRecord
 
@@ -27,15 +30,35 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
         )
     await situation.sites.check_up(to, "to")
     situation.sites.check_can(to, Capability.STANDBY, "to")
-    after = before.at_epoch(before.next_epoch()).model_copy(update={"site": to, "running": True})
-    note = ""
-    if situation.sites.state(before.output.site) is SiteState.DOWN:
-        after = _with_output_at(after, to)
-        behind = readers(jobs, command.job)
-        note = f"its results go on at {to}, under the same topic"
-        if behind:
-            note += f"; {', '.join(behind)} read(s) only what {before.output.site} had stored"
-    return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after, note=note)
+    after = followed(before, jobs).at_epoch(before.next_epoch())
+    after = after.model_copy(update={"site": to, "running": True})
+    if situation.sites.state(before.output.site) is not SiteState.DOWN:
+        return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after)
+    reading = readers(jobs, command.job)
+    note = f"its results go on at {to}, under the same topic"
+    continued = is_copied(before, to, situation.sites)
+    if reading and not continued:
+        note += f"; {', '.join(reading)} read(s) only what {before.output.site} had stored"
+    return record_of(
+        command,
+        OperationKind.FAIL_OVER,
+        command.job,
+        before=before,
+        after=_with_output_at(after, to, continued=continued),
+        readers=_sites_of([jobs[name] for name in reading]) if continued else [],
+        note=note,
+    )
+
+
+def is_copied(entry: JobEntry, to: str, sites: Sites) -> bool:
+    """Tell if a standby copies a job's output: it would be lost with the job's site."""
+    return entry.output.site == entry.site != to and sites.can(to, Capability.OUTPUT_COPY)
+
+
+def _sites_of(jobs: Iterable[JobEntry]) -> list[str]:
+    """Return the sites that mirror the inputs of jobs."""
+    standbys = {entry.spec.standby.site for entry in jobs if entry.spec.standby}
+    return sorted(standbys | {entry.site for entry in jobs})
 
 
 def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:
@@ -59,14 +82,11 @@ def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:
     return standby.site
 
 
-def _with_output_at(entry: JobEntry, site: str) -> JobEntry:
-    """Return the job with a new output of the same topic at another site. The old one keeps its results."""
-    output = entry.spec.output.model_copy(update={"site": site})
-    spec = entry.spec.model_copy(update={"output": output})
-    return entry.model_copy(
-        update={
-            "spec": spec,
-            "output": resolve_output(spec, entry.output),
-            "closed": [*entry.closed, entry.output],
-        }
-    )
+def _with_output_at(entry: JobEntry, site: str, *, continued: bool) -> JobEntry:
+    """Return the job with an output of the same topic at another site: its own that goes on there, or a new
+    one. The old one keeps its results."""
+    said = entry.spec.output.model_copy(update={"site": site})
+    spec = entry.spec.model_copy(update={"output": said})
+    output = entry.output.at(site) if continued else resolve_output(spec, entry.output)
+    closed = [one for one in (*entry.closed, entry.output) if (one.site, one.stream) != (site, output.stream)]
+    return entry.model_copy(update={"spec": spec, "output": output, "closed": closed})

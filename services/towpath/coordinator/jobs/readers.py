@@ -66,9 +66,9 @@ def _gained(
     reader: str, entry: JobEntry, wanted: Input, now: list[TopicWriter], then: list[TopicWriter]
 ) -> Iterator[Unserved]:
     read = {(i.site, i.stream) for i in entry.inputs}
-    known = {source.stream for source in now}
+    known = {source.place for source in now}
     for source in then:
-        if source.stream not in known and (wanted.site, source.stream) not in read:
+        if source.place not in known and source.place not in read:
             turns = source.job in {other.job for other in now}
             yield _unserved(
                 source,
@@ -109,7 +109,7 @@ def is_behind(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> bool:
     """Tell if a topic of the job has a stream that the job does not read, because it came after the job."""
     read = {(i.site, i.stream) for i in entry.inputs}
     return any(
-        (wanted.site, source.stream) not in read
+        source.place not in read
         for wanted in entry.spec.inputs
         if not wanted.from_device
         for source in _others(jobs, wanted, entry.spec.name)

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind, ResumeFrom
-from towpath.contracts.data_plane import local_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, JobStatus, ResolvedInput
 from towpath.contracts.site_commands import ReportProgress
@@ -34,7 +33,7 @@ async def plan_resume(command: ResumeFrom, situation: Situation) -> OperationRec
     await situation.sites.check_up(before.site, "job")
     await situation.sites.check_up(before.output.site, "job")
     for entry in inputs:
-        await situation.sites.check_up(entry.site, "inputs")
+        await situation.sites.check_up(entry.origin, "inputs")
     progress = ReportProgress(site=before.site, operation=command.id, job=command.job)
     status = await situation.bus.request(progress, deadline_s=ANSWER_S)
     begins: dict[str, int] = {}
@@ -109,20 +108,20 @@ async def _has_lost(bus: Bus, entry: ResolvedInput, here: str, status: JobStatus
         return False
     try:
         copy = await stream_view(
-            bus.connection, here, local_stream(here, entry.site, entry.stream), timeout_s=ANSWER_S
+            bus.connection, here, entry.local_stream(here), timeout_s=ANSWER_S
         )
         if copy is not None and copy.last > position and copy.first > position + 1:
             return True
         return await _is_renumbered(bus, entry, here, await _stream(bus, entry), status)
     except (TimeoutError, TowpathError) as error:
-        log.info("%s cannot be asked for %s: %s", entry.site, entry.name, error)
+        log.info("%s cannot be asked for %s: %s", entry.origin, entry.name, error)
         return False
 
 
 async def _stream(bus: Bus, entry: ResolvedInput) -> StreamView:
     """Return the stream of an input as it is at its own site."""
     try:
-        stream = await stream_view(bus.connection, entry.site, entry.stream, timeout_s=ANSWER_S)
+        stream = await stream_view(bus.connection, entry.origin, entry.stream, timeout_s=ANSWER_S)
     except TimeoutError as error:
         raise _no_answer(entry) from error
     if stream is None:
@@ -166,7 +165,7 @@ async def _beginning(
 async def _before(bus: Bus, entry: ResolvedInput, stream: StreamView, at: datetime) -> int:
     """Return the serial number before the first event stored at or after a time."""
     try:
-        found = await serial_before(bus.connection, entry.site, entry.stream, at)
+        found = await serial_before(bus.connection, entry.origin, entry.stream, at)
     except TimeoutError as error:
         raise _no_answer(entry) from error
     return stream.last if found is None else found
@@ -187,7 +186,7 @@ async def _still_processed(bus: Bus, entry: ResolvedInput, stream: StreamView, s
 
 def _no_answer(entry: ResolvedInput) -> TowpathError:
     return TowpathError(
-        ErrorCode.UNREACHABLE, f"{entry.site} does not answer", field="inputs", value=entry.name
+        ErrorCode.UNREACHABLE, f"{entry.origin} does not answer", field="inputs", value=entry.name
     )
 
 
@@ -201,13 +200,13 @@ async def _is_renumbered(
     position, stored_at = status.serials.get(entry.name, 0), status.stored_at.get(entry.name)
     if stream.last < position:
         return True
-    failure, name = failure_in(status.error or ""), local_stream(here, entry.site, entry.stream)
+    failure, name = failure_in(status.error or ""), entry.local_stream(here)
     if failure is not None and failure.kind is EventsRenumbered and f"processed {name} up to" in failure.text:
         return status.state is JobState.FAILED
     if stored_at is None:
         return False
     try:
-        return await is_another(bus.connection, entry.site, entry.stream, position, stored_at)
+        return await is_another(bus.connection, entry.origin, entry.stream, position, stored_at)
     except TimeoutError as error:
         raise _no_answer(entry) from error
 

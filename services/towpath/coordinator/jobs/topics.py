@@ -39,19 +39,24 @@ def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> Resol
     )
     if former is None:
         return resolved
-    stays = former == resolved.model_copy(update={"stream": former.stream})
-    turn = turn_of(former.stream) + (0 if stays else 1)
-    return resolved.model_copy(update={"stream": output_stream(spec.name, turn)})
+    if former == resolved.model_copy(update={"stream": former.stream, "begun_at": former.begun_at}):
+        return former
+    return resolved.model_copy(update={"stream": output_stream(spec.name, turn_of(former.stream) + 1)})
 
 
 def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose results go to the topic."""
-    return [n for n, e in jobs.items() if (e.output.site, e.output.topic) == (site, topic)]
+    return [n for n, e in jobs.items() if _is_at(e.output, site) and e.output.topic == topic]
 
 
 def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose rejected events go to the topic."""
-    return [n for n, e in jobs.items() if (e.output.site, e.output.rejected_topic) == (site, topic)]
+    return [n for n, e in jobs.items() if _is_at(e.output, site) and e.output.rejected_topic == topic]
+
+
+def _is_at(output: ResolvedOutput, site: str) -> bool:
+    """Tell if an output is at a site, or was when its readers were described."""
+    return site in (output.site, output.home)
 
 
 class TopicWriter(NamedTuple):
@@ -59,19 +64,26 @@ class TopicWriter(NamedTuple):
 
     job: str
     """The job that writes it."""
-    stream: str
+    output: ResolvedOutput
     is_rejected: bool
     """True if it has the events that the job rejects, not its results."""
+
+    @property
+    def stream(self) -> str:
+        """Its name."""
+        return rejected_stream(self.output.stream) if self.is_rejected else self.output.stream
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Site and stream by which its readers know it."""
+        return self.output.home, self.stream
 
 
 def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[TopicWriter]:
     """Return all streams behind the topic."""
     return [
-        *(TopicWriter(name, jobs[name].output.stream, False) for name in writers(jobs, site, topic)),
-        *(
-            TopicWriter(name, rejected_stream(jobs[name].output.stream), True)
-            for name in rejecters(jobs, site, topic)
-        ),
+        *(TopicWriter(name, jobs[name].output, False) for name in writers(jobs, site, topic)),
+        *(TopicWriter(name, jobs[name].output, True) for name in rejecters(jobs, site, topic)),
     ]
 
 
@@ -84,13 +96,13 @@ def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
 def is_read(output: ResolvedOutput, jobs: Mapping[str, JobEntry]) -> bool:
     """Tell if a job reads the results or the rejected events in an output."""
     streams = output.stream, rejected_stream(output.stream)
-    return any(i.site == output.site and i.stream in streams for e in jobs.values() for i in e.inputs)
+    return any(i.site == output.home and i.stream in streams for e in jobs.values() for i in e.inputs)
 
 
 def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
     """Return site and name of every stream that a job writes."""
     return {
-        (entry.output.site, stream)
+        (entry.output.home, stream)
         for entry in jobs.values()
         for stream in (entry.output.stream, rejected_stream(entry.output.stream))
     }
@@ -100,7 +112,7 @@ def reads_of(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> frozenset[Stream]
     """Return the streams of other jobs that a job reads. A stream that its writer has left does not count."""
     writers_now: dict[tuple[str, str], Stream] = {}
     for name, writer in jobs.items():
-        site, stream = writer.output.site, writer.output.stream
+        site, stream = writer.output.home, writer.output.stream
         writers_now[site, stream] = Stream(name, "results")
         writers_now[site, rejected_stream(stream)] = Stream(name, "rejected")
     read = (writers_now.get((i.site, i.stream)) for i in entry.inputs)
@@ -136,14 +148,14 @@ def _forwarded(wanted: Input, uplinks: Iterable[ResolvedUplink]) -> list[Resolve
         if each.to == wanted.site and wanted.topic in each.topics:
             subject = uplink_prefix(each.to, each.site, each.name) + subject_of(wanted.topic)
             stream = uplink_stream(each.name)
-            return [_input(wanted, wanted.name, stream, subject, bare=each.from_device)]
+            return [_input(wanted, wanted.name, (wanted.site, stream), subject, bare=each.from_device)]
     return []
 
 
 def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
     if wanted.from_device:
         stream, subject = device_stream(wanted.topic), device_subject(wanted.topic)
-        return [_input(wanted, wanted.name, stream, subject, bare=True)]
+        return [_input(wanted, wanted.name, (wanted.site, stream), subject, bare=True)]
     output = resolve_output(spec)
     if wanted.site == output.site and wanted.topic in (output.topic, output.rejected_topic):
         raise TowpathError(
@@ -162,25 +174,42 @@ def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEnt
             value=wanted.topic,
             allowed=known_topics(jobs),
         )
-    waiting = [name for name, _, _ in found if not jobs[name].running]
+    waiting = [source.job for source in found if not jobs[source.job].running]
     if waiting:
         raise TowpathError(
             ErrorCode.BUSY, f"job {waiting[0]}, which writes this topic, is still being deployed", field=field
         )
     several = len(found) > 1
     return [
-        _input(wanted, f"{wanted.name}#{name}" if several else wanted.name, stream, None, bare=bare)
-        for name, stream, bare in found
+        _input(
+            wanted,
+            f"{wanted.name}#{source.job}" if several else wanted.name,
+            source.place,
+            None,
+            bare=source.is_rejected,
+            kept_at=source.output.site if source.output.begun_at else None,
+        )
+        for source in found
     ]
 
 
-def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: bool) -> ResolvedInput:
+def _input(
+    wanted: Input,
+    name: str,
+    place: tuple[str, str],
+    subject: str | None,
+    *,
+    bare: bool,
+    kept_at: str | None = None,
+) -> ResolvedInput:
+    site, stream = place
     return ResolvedInput(
         name=name,
-        site=wanted.site,
+        site=site,
         stream=stream,
         subject=subject,
         from_device=bare,
+        kept_at=kept_at,
         after_serial=wanted.start if isinstance(wanted.start, int) else None,
         identity=wanted.identity,
         repeats_within=wanted.repeats_within if wanted.identity else 0,
@@ -196,12 +225,11 @@ async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> li
 
     Raises `TowpathError` when the stream's site does not answer.
     """
-    latest = {(i.site, i.topic) for i in spec.inputs if i.start == "latest"}
+    latest = {wanted.name for wanted in spec.inputs if wanted.start == "latest"}
     pinned: list[ResolvedInput] = []
     for found in inputs:
-        topic = found.name.removeprefix(f"{found.site}/").split("#")[0]
-        if (found.site, topic) in latest:
-            serial = await _newest_serial(bus, found.site, found.stream)
+        if found.name.split("#")[0] in latest:
+            serial = await _newest_serial(bus, found.origin, found.stream)
             found = found.model_copy(update={"after_serial": serial})
         pinned.append(found)
     return pinned
@@ -218,3 +246,18 @@ async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
         ) from error
+
+
+def followed(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
+    """Return a job that reads outputs where they are now, if some of them have outlived their sites."""
+    now_at: dict[tuple[str, str], str] = {}
+    for writer in jobs.values():
+        for output in (*writer.closed, writer.output):
+            for stream in (output.stream, rejected_stream(output.stream)):
+                now_at[output.home, stream] = output.site
+    inputs = [_now_at(now_at.get((i.site, i.stream), i.origin), i) for i in entry.inputs]
+    return entry if inputs == entry.inputs else entry.model_copy(update={"inputs": inputs})
+
+
+def _now_at(site: str, read: ResolvedInput) -> ResolvedInput:
+    return read.model_copy(update={"kept_at": None if site == read.site else site})

@@ -1,0 +1,133 @@
+"""Copies of other sites' outputs: mirrors that become the outputs when those sites are lost.
+
+A copy has the name, the serial numbers and the message ids of its origin. So the job that takes over finds
+what the lost site has published, and jobs that read the output go on where they stood.
+
+What happens when
+
+- the copy lacks what a reader's mirror has: the reader has perhaps processed it. It is stored here first, under
+  the serial numbers that it had.
+- going on is interrupted at any line, or repeated: it stores what is missing still.
+- the lost site comes back: its stream is another one by then. No one reads it, and a job that gets a standby
+  there replaces it by a copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from towpath.contracts import data_plane
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.message import SiteName
+from towpath.streams.mirrors import ORIGIN_S, Mirrored
+from towpath.streams.ownership import check_epoch
+from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
+from towpath.streams.stream_view import StreamView, stream_view
+from towpath.streams.streams import SiteStreams
+
+log = logging.getLogger(__name__)
+
+_Subject = Callable[[str, str, str, int | str], str]
+
+
+class OutputCopies:
+    """The copies at one site."""
+
+    def __init__(self, streams: SiteStreams) -> None:
+        self._streams = streams
+
+    async def keep(self, output: ResolvedOutput) -> None:
+        """Make the copy of another site's output, or make it again if it would go on wrongly.
+
+        Raises `TowpathError` if the output does not exist, or its site does not answer.
+        """
+        for stream, _ in _kept_by(output):
+            origin = await self._streams.view(output.site, stream)
+            marks = {key: origin.metadata[key] for key in _COPIED_MARKS if key in origin.metadata}
+            copied = Mirrored(stream, output.site, stream, metadata={data_plane.LIFE: origin.life} | marks)
+            known = await self._own(stream)
+            if known is not None and (known.fed_by is None or known.life != origin.life):
+                # The job had its output here, before that went on at the other site; or it began again there.
+                await self._streams.delete(data_plane.live_stream(stream))
+                await self._streams.delete(stream)
+            await self._streams.mirrors.make(copied, 1)
+            await self._streams.mirrors.keep(copied, 1)
+            await self._streams.change_metadata(stream, copied.metadata)
+
+    async def drop(self, output: ResolvedOutput) -> None:
+        """Delete the copy of an output, if there is one. An output itself stays."""
+        for stream, _ in _kept_by(output):
+            known = await self._own(stream)
+            if known is not None and known.fed_by is not None:
+                await self._streams.delete(stream)
+
+    async def go_on(
+        self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]
+    ) -> None:
+        """Make the copy the output. It accepts this site only, under the epoch of the job's lost owner.
+
+        At the sites `readers` are mirrors that may have more of it. Raises `TowpathError`: `failed` without a
+        copy, `fenced` when the output has gone on already.
+        """
+        check_epoch(f"the output of {job}", epoch, await self._streams.accepted_epoch(output.stream))
+        for stream, _ in _kept_by(output):
+            if await self._own(stream) is None:
+                raise TowpathError(
+                    ErrorCode.FAILED, f"there is no copy of {stream} here", field="output", value=stream
+                )
+        await self._streams.accept(job, {epoch: self._streams.site}, output)
+        for stream, subject in _kept_by(output):
+            here = subject(self._streams.site, self._streams.site, job, epoch)
+            await self._complete(stream, data_plane.mirror_stream(output.home, stream), here, readers)
+
+    async def _complete(self, stream: str, mirror: str, subject: str, readers: Sequence[SiteName]) -> None:
+        """Store what the mirror of a reader has and the copy lacks."""
+        copy = await self._own(stream)
+        assert copy is not None, f"{stream} has just been made"
+        ends = await asyncio.gather(*[self._end(site, mirror) for site in readers])
+        ahead = [(end, site) for end, site in zip(ends, readers, strict=True) if end > copy.last]
+        for _, site in sorted(ahead, reverse=True):
+            if not await self._agree(stream, copy.last, site, mirror):
+                log.warning("the mirror of %s at %s has other events", stream, site)
+                continue
+            async for messages in pages_after(self._streams.connection, site, mirror, copy.last):
+                await self._store(messages, subject)
+            return
+
+    async def _end(self, site: SiteName, mirror: str) -> int:
+        """Return the last serial number of a reader's mirror; 0 if it is out of reach."""
+        try:
+            return await last_serial(self._streams.connection, site, mirror, timeout_s=ORIGIN_S)
+        except TimeoutError:
+            return 0
+
+    async def _agree(self, stream: str, serial: int, site: SiteName, mirror: str) -> bool:
+        """Tell if the mirror of a reader has the same message at a serial number, as far as both keep it."""
+        connection, here = self._streams.connection, self._streams.site
+        ours, theirs = await page(connection, here, stream, serial, 1), await page(connection, site, mirror, serial, 1)
+        known = {(m.serial, m.identity) for m in (*ours, *theirs) if m.serial == serial}
+        return len(known) <= 1
+
+    async def _store(self, messages: Iterable[StoredMessage], subject: str) -> None:
+        for message in messages:
+            kept = {name: value for name, value in message.headers.items() if not name.startswith("Nats-")}
+            kept[data_plane.MESSAGE_ID_HEADER] = message.headers.get(data_plane.MESSAGE_ID_HEADER, "")
+            kept[data_plane.FIRST_STORED_HEADER] = data_plane.storing_times(message.headers)[-1]
+            kept[data_plane.EXPECTED_LAST_HEADER] = str(message.serial - 1)
+            await self._streams.jetstream.publish(subject, message.body, headers=kept)
+
+    async def _own(self, stream: str) -> StreamView | None:
+        return await stream_view(self._streams.connection, self._streams.site, stream)
+
+
+_COPIED_MARKS = (data_plane.OVERLAP,)
+"""Metadata of an output that its copy has as well."""
+
+
+def _kept_by(output: ResolvedOutput) -> tuple[tuple[str, _Subject], tuple[str, _Subject]]:
+    """Return the two streams of an output, rejected events first, and the subjects of what they store."""
+    rejected = data_plane.rejected_stream(output.stream)
+    return (rejected, data_plane.rejected_subject), (output.stream, data_plane.sink_subject)

@@ -1,0 +1,222 @@
+"""An output outlives its site: its copy at a standby goes on, on real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from nats.aio.client import Client
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from running.mesh import REFUSED_S, Mesh
+from running.promises import promise
+from running.publishing import always
+from running.waiting import eventually
+from towpath.contracts.data_plane import (
+    Offset,
+    batch_label,
+    live_stream,
+    mirror_stream,
+    output_stream,
+    rejected_stream,
+    rejected_subject,
+    sink_subject,
+    stored_id,
+    storing_times,
+)
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedInput, ResolvedOutput
+from towpath.contracts.site import Retention
+from towpath.mesh.service_table import SITE_SERVER
+from towpath.streams.mirrors import Mirrored
+from towpath.streams.output_copies import OutputCopies
+from towpath.streams.pages import read_after
+from towpath.streams.published import published_since
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.streams.reading import Reading
+from towpath.streams.source import StreamReader
+from towpath.streams.streams import SiteStreams
+
+JOB = "counts"
+OUTPUT = ResolvedOutput(
+    site="jfk", stream=output_stream(JOB), topic="counts", rejected_topic="counts/rejected"
+)
+REJECTED = rejected_stream(OUTPUT.stream)
+GONE_ON = OUTPUT.at("lga")
+READ = ResolvedInput(name="jfk/counts", site="jfk", stream=OUTPUT.stream, subject=None, from_device=False)
+MIRROR = mirror_stream("jfk", OUTPUT.stream)
+
+
+class Sites:
+    """The site jfk, where a job publishes, and lga: its standby, where another job reads the results."""
+
+    def __init__(self, mesh: Mesh, jfk: Client, lga: Client) -> None:
+        self.mesh = mesh
+        self.jfk = SiteStreams(jfk, "jfk", Retention())
+        self.lga = SiteStreams(lga, "lga", Retention())
+        self.copies = OutputCopies(self.lga)
+
+    async def publish(self, first: int, count: int, *, at: str = "jfk", epoch: int = 1, batch: int = 0) -> int:
+        """Publish results and one rejected event, as the job at a site does. Return the number of new ones."""
+        connection = (self.jfk if at == "jfk" else self.lga).connection
+        publisher, label, new = Publisher(always(connection), patience_s=10.0), batch_label(1, batch), 0
+        for stream, subject, numbers in (
+            (REJECTED, rejected_subject, range(first, first + 1)),
+            (OUTPUT.stream, sink_subject, range(first, first + count)),
+        ):
+            life = await stream_life(connection, at, stream)
+            known = await published_since(
+                connection, site=at, stream=stream, job=JOB, epoch=epoch, generation=1, batch=batch
+            )
+            ids = {stored_id(life, f"{JOB}/{n}"): n for n in numbers}
+            messages = [
+                Outgoing(subject(at, at, JOB, epoch), identity, json.dumps({"n": n}).encode())
+                for identity, n in ids.items()
+                if identity not in known
+            ]
+            new += await publisher.publish(messages, site=at, stream=stream, batch=label)
+        return new
+
+    async def reaches(self, stream: str, serial: int) -> None:
+        """Wait until a stream at lga has so many messages."""
+
+        async def there() -> bool:
+            return (await self.lga.view("lga", stream)).last >= serial
+
+        await eventually(there)
+
+    async def stored(self, stream: str = OUTPUT.stream) -> list[tuple[int, int]]:
+        """Return serial number and content of what a stream at lga holds."""
+        found = await read_after(self.lga.connection, "lga", stream, 0)
+        return [(message.serial, json.loads(message.body)["n"]) for message in found]
+
+    async def copy_that_ends(self, serial: int) -> None:
+        """Let the copy end at a serial number, where jfk goes on: it is behind when the site is lost."""
+        for stream in (REJECTED, OUTPUT.stream):
+            held, life = f"HELD_{stream}", await stream_life(self.lga.connection, "jfk", stream)
+            await self.lga.mirrors.make(Mirrored(held, "jfk", stream), 1)
+            await self.reaches(held, serial if stream == OUTPUT.stream else 1)
+            config = (await self.lga.jetstream.stream_info(held)).config
+            await self.lga.jetstream.update_stream(replace(config, mirror=None, subjects=[f"held.{stream}"]))
+            await self.lga.mirrors.make(Mirrored(stream, "lga", held, metadata={"towpath-life": life}), 1)
+            await self.reaches(stream, serial if stream == OUTPUT.stream else 1)
+
+    def reader(self) -> StreamReader:
+        """Return what the job at lga reads the results with, after it has started."""
+        access = self.mesh.state.sites["lga"]
+        login = access.login("engine")
+        file = self.mesh.home.root / "lga-engine.json"
+        file.write_text(json.dumps({"user": login.user, "password": login.password}))
+        where = {"url": access.nats_url, "credentials_file": str(file), "stream": MIRROR}
+        return StreamReader({**where, **Reading(None, from_device=False).options()})
+
+
+@pytest.fixture
+async def sites(own_servers: Mesh) -> AsyncIterator[Sites]:
+    async with own_servers.agent("jfk") as jfk, own_servers.agent("lga") as lga, own_servers.gate("jfk"):
+        both = Sites(own_servers, jfk, lga)
+        await both.jfk.ensure_in()
+        await both.lga.ensure_in()
+        await both.jfk.set_epoch(JOB, 1, OUTPUT, owner="jfk")
+        yield both
+
+
+@promise("failover")
+async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader_then_each_result_comes_once(
+    sites: Sites,
+) -> None:
+    await sites.publish(0, 10)
+    await sites.copy_that_ends(10)
+    await sites.lga.mirrors.ensure(READ, None)
+    await sites.publish(10, 5, batch=1)
+    await sites.reaches(MIRROR, 15)
+    read = await asyncio.to_thread(sites.reader().latestOffset, Offset(12).document(), ReadAllAvailable())
+    assert read["serial"] == 15
+    await sites.mesh.stop(f"jfk-{SITE_SERVER}")
+
+    for _ in range(2):  # Its answer may be lost.
+        await sites.copies.go_on(JOB, 1, GONE_ON, ["lga", "jfk"])
+    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+
+    # The checkpoint was copied after micro-batch 0: micro-batch 1 runs again, and has more events by now. New
+    # are three results, and the rejected event that only jfk had.
+    assert await sites.publish(10, 8, at="lga", epoch=2, batch=1) == 4
+    assert await sites.stored() == [(n + 1, n) for n in range(18)]
+    assert await sites.stored(REJECTED) == [(1, 0), (2, 10)]
+    with pytest.raises(TowpathError) as late:
+        await sites.copies.go_on(JOB, 1, GONE_ON, ["lga"])
+    assert late.value.detail.code is ErrorCode.FENCED
+
+    assert await sites.lga.mirrors.renew(READ.model_copy(update={"kept_at": "lga"}), 15)
+    await sites.reaches(MIRROR, 18)
+    went_on = await asyncio.to_thread(sites.reader().latestOffset, read, ReadAllAvailable())
+    assert went_on["serial"] == 18, "the reader goes on where it stood"
+    assert await sites.stored(MIRROR) == await sites.stored()
+
+
+async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sites: Sites) -> None:
+    await sites.publish(0, 10)
+    await sites.copies.keep(OUTPUT)
+    await sites.reaches(OUTPUT.stream, 10)
+    await sites.mesh.stop(f"jfk-{SITE_SERVER}")
+    async with sites.mesh.device("lga") as device:
+        await device.subscribe("counts", qos=1)
+
+        await sites.copies.go_on(JOB, 1, GONE_ON, [])
+        await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+        await sites.publish(10, 2, at="lga", epoch=2, batch=1)
+
+        async with asyncio.timeout(20):
+            got = [json.loads((await anext(device.messages)).payload)["n"] for _ in range(2)]
+    assert got == [10, 11]
+    await sites.reaches(live_stream(OUTPUT.stream), 2)
+    await asyncio.sleep(REFUSED_S)
+    published = (await sites.lga.view("lga", live_stream(OUTPUT.stream))).last
+    assert published == 2, "the older results were published at jfk"
+
+
+async def test_copy_when_the_output_began_again_then_is_made_again(sites: Sites) -> None:
+    await sites.publish(0, 10)
+    await sites.copies.keep(OUTPUT)
+    await sites.reaches(OUTPUT.stream, 10)
+    before = (await sites.lga.view("lga", OUTPUT.stream)).life
+    await sites.jfk.drop_output(OUTPUT.stream)
+    await sites.jfk.set_epoch(JOB, 1, OUTPUT, owner="jfk")
+    await sites.publish(0, 4)
+
+    await sites.copies.keep(OUTPUT)
+
+    await sites.reaches(OUTPUT.stream, 4)
+    view = await sites.lga.view("lga", OUTPUT.stream)
+    assert (view.last, view.life == before) == (4, False)
+    await sites.copies.drop(OUTPUT)
+    with pytest.raises(TowpathError, match="no such stream"):
+        await sites.lga.view("lga", OUTPUT.stream)
+
+
+async def test_copy_when_the_output_was_here_before_it_went_on_elsewhere_then_takes_its_place(
+    sites: Sites,
+) -> None:
+    """The lost site came back, and becomes the standby."""
+    await sites.publish(0, 3)
+    await sites.lga.set_epoch(JOB, 1, GONE_ON, owner="lga")
+
+    await sites.copies.keep(OUTPUT)
+
+    await sites.reaches(OUTPUT.stream, 3)
+    assert (await sites.lga.view("lga", OUTPUT.stream)).fed_by is not None
+
+
+async def test_output_when_there_is_no_copy_then_does_not_begin_again_under_its_serial_numbers(
+    sites: Sites,
+) -> None:
+    with pytest.raises(TowpathError, match="no copy"):
+        await sites.copies.go_on(JOB, 1, GONE_ON, [])
+
+
+def test_message_when_it_was_stored_once_more_then_has_both_times() -> None:
+    headers = {"Nats-Time-Stamp": "2026-01-01T00:00:02Z", "Towpath-Stored-At": "2026-01-01T00:00:01Z"}
+    assert storing_times(headers) == ["2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"]
