@@ -118,7 +118,8 @@ class Schedule:
             StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment())
         )
         self.mesh.work(5)
-        if KINDS.get(name) is OperationKind.FAIL_OVER:  # Its site is cut off: it works on, and no command reaches it.
+        if KINDS.get(name) is OperationKind.FAIL_OVER:
+            # Its site is cut off: it works on, and no command reaches it.
             at = self.mesh.sites["jfk"].checkpoints[JOB, before.generation]
             self.mesh.sites["cloud"].keep_copy(before.assignment(), at, self.clock.now())
             self.mesh.work(5)

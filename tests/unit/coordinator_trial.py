@@ -143,7 +143,7 @@ class Played:
     """Sites whose agents are of a version that could do less."""
 
     unable_to: set[Capability] = field(default_factory=set)
-    """What no agent can."""
+    """Capabilities that no agent has."""
 
     def can(self, site: str, capability: Capability) -> bool:
         return site not in self.unable and capability not in self.unable_to

@@ -12,8 +12,8 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
 from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob
-from towpath.coordinator.jobs.failover import plan_failover
 from towpath.coordinator.followed_outputs import plan_following
+from towpath.coordinator.jobs.failover import plan_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
 from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.lost_sites import is_lost

@@ -413,8 +413,8 @@ LIFE = "towpath-life"
 """Key in the metadata of an output's copy at a standby: the beginning of the ids in it. See `life_code`."""
 
 GOES_ON_AFTER = "towpath-goes-on-after"
-"""Key in the metadata of an output that outlived its site: the last serial number that it had there, as far as
-the copy knew. Up to it, subscribers have had the results from that site's broker."""
+"""Key in the metadata of an output that outlived its site: the copy's last serial number when it became the
+output. Up to it, subscribers have had the results from that site's broker."""
 
 OUTPUT_SERIAL = "towpath-output-serial"
 """Key in a shadow's metadata: the output's last serial number when the shadow was opened."""

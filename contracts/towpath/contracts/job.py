@@ -248,7 +248,7 @@ class ResolvedInput(Model):
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
     kept_at: SiteName | None = Field(default=None, exclude_if=is_unused)
-    """Where the stream goes on, if it outlived its site: with the same serial numbers, under the same name."""
+    """Where the stream goes on, if it outlived its site: under its name, with the same serial numbers."""
     numbering: int = Field(default=0, ge=0)
     """Times that the job was told to go on in a stream that gives its serial numbers to other events,
     because it began again or lost its end. Ids of results must differ from those of the earlier events."""

@@ -150,8 +150,8 @@ class FailOverJob(Command[OperationAnswer]):
     """Let a job go on at its standby, because its site is lost.
 
     Its output takes results of the standby only, from then on. An output that was at the lost site goes on at
-    the standby's, under the same topic, and jobs that read it follow. Refused while the site answers: `MigrateJob` moves the job
-    then, without loss.
+    the standby's, under the same topic, and jobs that read it follow. Refused while the site answers:
+    `MigrateJob` moves the job then, without loss.
     """
 
     subject = f"{_COORDINATOR}.fail-over"

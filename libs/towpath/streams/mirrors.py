@@ -48,7 +48,7 @@ class Mirrored:
 
     @classmethod
     def of(cls, resolved: ResolvedInput, here: str) -> Self | None:
-        """Return the mirror at the site `here` from which an input is read; None if the site has the stream."""
+        """Return the mirror that an input is read from at the site `here`; None if it has the stream."""
         name = resolved.local_stream(here)
         if name == resolved.stream:
             return None
@@ -134,9 +134,9 @@ class Mirrors:
     async def keep(self, mirrored: Mirrored, needed: int) -> bool:
         """Make a mirror again if it would go on wrongly, or not soon. Return True if it was so.
 
-        Wrongly: its stream has outlived the site that fed the mirror, and goes on at another one. Or an origin
-        that began again, or lost its end in a power cut, gives its serial numbers to other events: the mirror
-        would go on with them where its own end is.
+        Wrongly: the stream has outlived the site that fed the mirror, and goes on at another one. Or an
+        origin that began again, or lost its end in a power cut, gives its serial numbers to other events: the
+        mirror would go on with them where its own end is.
 
         Not soon: after a cut of the origin's link, the mirror's server waits 30 s for an answer that was
         lost, and between its attempts up to 2 min. A mirror that was not fed at the last look, and is not now
@@ -174,9 +174,7 @@ class Mirrors:
         for serial, stored_at in [point for point in known if point is not None]:
             if not mirror.first <= serial <= mirror.last:
                 continue  # It has no message any more to compare.
-            if await is_another(
-                self._streams.connection, mirrored.site, mirrored.stream, serial, stored_at
-            ):
+            if await is_another(self._streams.connection, mirrored.site, mirrored.stream, serial, stored_at):
                 return False
         return True
 

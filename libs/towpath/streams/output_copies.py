@@ -5,8 +5,8 @@ what the lost site has published, and jobs that read the output go on where they
 
 What happens when
 
-- the copy lacks what a reader's mirror has: the reader has perhaps processed it. It is stored here first, under
-  the serial numbers that it had.
+- the copy lacks what a reader's mirror has: the reader has perhaps processed it. It is stored here first,
+  under the serial numbers that it had.
 - going on is interrupted at any line, or repeated: it stores what is missing still.
 - the lost site comes back: its stream is another one by then. No one reads it, and a job that gets a standby
   there replaces it by a copy.
@@ -64,9 +64,7 @@ class OutputCopies:
             if known is not None and known.fed_by is not None:
                 await self._streams.delete(stream)
 
-    async def go_on(
-        self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]
-    ) -> None:
+    async def go_on(self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]) -> None:
         """Make the copy the output. It accepts this site only, under the epoch of the job's lost owner.
 
         At the sites `readers` are mirrors that may have more of it. Raises `TowpathError`: `failed` without a
@@ -106,10 +104,9 @@ class OutputCopies:
 
     async def _agree(self, stream: str, serial: int, site: SiteName, mirror: str) -> bool:
         """Tell if the mirror of a reader has the same message at a serial number, as far as both keep it."""
-        connection, here = self._streams.connection, self._streams.site
-        ours, theirs = await page(connection, here, stream, serial, 1), await page(connection, site, mirror, serial, 1)
-        known = {(m.serial, m.identity) for m in (*ours, *theirs) if m.serial == serial}
-        return len(known) <= 1
+        places = ((self._streams.site, stream), (site, mirror))
+        pages = [await page(self._streams.connection, *place, serial, 1) for place in places]
+        return len({m.identity for found in pages for m in found if m.serial == serial}) <= 1
 
     async def _store(self, messages: Iterable[StoredMessage], subject: str) -> None:
         for message in messages:

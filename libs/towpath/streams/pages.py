@@ -88,9 +88,7 @@ async def is_another(connection: Client, site: str, stream: str, serial: int, st
     Raises `TimeoutError` when the site does not answer.
     """
     there = await page(connection, site, stream, serial, 1)
-    return (
-        bool(there) and there[0].serial == serial and stored_at not in storing_times(there[0].headers)
-    )
+    return bool(there) and there[0].serial == serial and stored_at not in storing_times(there[0].headers)
 
 
 async def serial_before(connection: Client, site: str, stream: str, at: datetime) -> int | None:

@@ -14,6 +14,7 @@ from functools import partial
 
 from nats.errors import Error as NatsError
 
+from towpath.agent import mirror_watch
 from towpath.agent.assignments import beginnings_of, going_on_after, held, owned
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
@@ -125,6 +126,9 @@ class AgentHandlers:
             if known is not None and known.generation < assignment.generation:
                 await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)
+            if known is not None and _origins(known) != _origins(assignment):
+                # At once: the former site of a stream may return, and feed the mirror with other events.
+                await mirror_watch.look(self.jobs)
             await self.jobs.run(assignment)
         await self.jobs.until_running(job, assignment.epoch, START_S)
         return Done()
@@ -232,6 +236,10 @@ class AgentHandlers:
     async def measure_state(self, command: MeasureState) -> StateSize:
         """Return the size of the job's checkpoint."""
         return await asyncio.to_thread(self.jobs.store.measure, self.jobs.get(command.job))
+
+
+def _origins(assignment: Assignment) -> list[str]:
+    return [entry.origin for entry in assignment.inputs]
 
 
 def _with_beginnings_of(assignment: Assignment, known: Assignment) -> Assignment:

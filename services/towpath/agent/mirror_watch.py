@@ -25,9 +25,14 @@ async def watch(jobs: Jobs) -> None:
     pause_s = LOOK_EVERY_S
     while True:
         await asyncio.sleep(pause_s)
-        looks = [_look(jobs, entry, processed) for entry, processed in await _read_here(jobs)]
-        # At once: an origin that is away must not hold up the others.
-        pause_s = LOOK_EVERY_S if all(await asyncio.gather(*looks)) else LOOK_AGAIN_S
+        pause_s = LOOK_EVERY_S if await look(jobs) else LOOK_AGAIN_S
+
+
+async def look(jobs: Jobs) -> bool:
+    """Compare all mirrors that jobs here read with their origins. Return False if one is out of reach."""
+    looks = [_look(jobs, entry, processed) for entry, processed in await _read_here(jobs)]
+    # At once: an origin that is away must not hold up the others.
+    return all(await asyncio.gather(*looks))
 
 
 async def _look(jobs: Jobs, entry: ResolvedInput, processed: int) -> bool:
@@ -43,8 +48,8 @@ async def _look(jobs: Jobs, entry: ResolvedInput, processed: int) -> bool:
 async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
     """Return the inputs of other sites' streams, and up to which serial number they are processed.
 
-    Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed. If
-    one was told that the stream goes on elsewhere, it holds for all.
+    Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed.
+    If one was told that the stream goes on elsewhere, that holds for all.
     """
     found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
     for assignment in list(jobs.assignments.values()):

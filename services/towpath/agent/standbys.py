@@ -114,9 +114,7 @@ class Standbys:
     async def continue_output(self, command: ContinueOutput) -> Done:
         """See `ContinueOutput`."""
         async with self._jobs.lock(command.job):
-            await self._jobs.output_copies.go_on(
-                command.job, command.epoch, command.output, command.readers
-            )
+            await self._jobs.output_copies.go_on(command.job, command.epoch, command.output, command.readers)
         return Done()
 
     async def take_over(self, command: TakeOver) -> Resumed:

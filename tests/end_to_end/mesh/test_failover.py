@@ -18,6 +18,7 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.site import SiteState
 from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys, StandbyView
 from towpath.streams.pages import last_serial
+from towpath.streams.stream_view import stream_view
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
@@ -120,5 +121,72 @@ async def test_windows_when_they_move_to_their_standby_and_back_then_each_comes_
             await eventually(goes_on, BACK_S)
         found = await stored(bus, "OUT_moved", "cloud")
         await bus.request(RemoveJob(job="moved", purge=True), deadline_s=STEP_S)
+    assert set(windows(found).values()) == {1}
+    assert {result["values"]["events"] for result in found} == {PER_SECOND // KEYS}
+
+
+@promise("failover")
+async def test_pipeline_when_a_site_is_lost_with_an_output_then_its_reader_goes_on_and_each_event_counts_once(
+    shared_mesh: WholeMesh,
+) -> None:
+    first = JobSpec.model_validate(
+        job("first", "site/first", "first/copied", standby={"site": "cloud", "every_s": 1})
+    )
+    second = JobSpec.model_validate(
+        job(
+            "second",
+            "first/copied",
+            "second/windows",
+            WINDOW,
+            site="cloud",
+            output={"topic": "second/windows", "site": "cloud"},
+        )
+    )
+    async with open_bus(shared_mesh.at) as bus:
+        for spec in (first, second):
+            await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
+
+        async def results() -> int:
+            return await last_serial(bus.connection, "cloud", "OUT_second")
+
+        async def has_a_copy() -> bool:
+            return (await standby(bus, "first")).behind_s is not None and await results() > KEYS
+
+        async with flowing(shared_mesh.state, "site/first") as load:
+            await eventually(has_a_copy, BACK_S)
+            await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--cut")
+            try:
+
+                async def is_missed() -> bool:
+                    return await state_of(bus, "jfk") is SiteState.DOWN
+
+                await eventually(is_missed, BACK_S)
+                await bus.request(FailOverJob(job="first"), deadline_s=BACK_S)
+
+                async def reads_there() -> bool:
+                    mirror = await stream_view(bus.connection, "cloud", "MIRROR_jfk_OUT_first")
+                    return mirror is not None and mirror.fed_by == ("", "OUT_first")
+
+                await eventually(reads_there, BACK_S)
+                before, sent = await results(), load.sent
+            finally:
+                await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--restore")
+
+            async def goes_on() -> bool:
+                up = await state_of(bus, "jfk") is SiteState.UP
+                return up and load.sent > sent + 8 * PER_SECOND and await results() > before
+
+            await eventually(goes_on, BACK_S)
+        closed = load.sent // PER_SECOND - 6
+
+        async def all_closed() -> bool:
+            return await results() >= closed * KEYS
+
+        await eventually(all_closed, BACK_S)
+        copied = [result["values"]["n"] for result in await stored(bus, "OUT_first", "cloud")]
+        found = await stored(bus, "OUT_second", "cloud")
+        for name in ("second", "first"):
+            await bus.request(RemoveJob(job=name, purge=True), deadline_s=STEP_S)
+    assert copied == list(range(len(copied)))
     assert set(windows(found).values()) == {1}
     assert {result["values"]["events"] for result in found} == {PER_SECOND // KEYS}

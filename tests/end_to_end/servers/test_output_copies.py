@@ -59,8 +59,10 @@ class Sites:
         self.lga = SiteStreams(lga, "lga", Retention())
         self.copies = OutputCopies(self.lga)
 
-    async def publish(self, first: int, count: int, *, at: str = "jfk", epoch: int = 1, batch: int = 0) -> int:
-        """Publish results and one rejected event, as the job at a site does. Return the number of new ones."""
+    async def publish(
+        self, first: int, count: int, *, at: str = "jfk", epoch: int = 1, batch: int = 0
+    ) -> int:
+        """Publish results and one rejected event, as a job at a site does. Return the number of new ones."""
         connection = (self.jfk if at == "jfk" else self.lga).connection
         publisher, label, new = Publisher(always(connection), patience_s=10.0), batch_label(1, batch), 0
         for stream, subject, numbers in (

@@ -8,8 +8,8 @@ What happens when
 
 - a command or its answer is lost: it is sent again. Each is harmless when it is repeated.
 - the coordinator dies: the journal says how far it came, and the next one goes on.
-- the standby dies before the output changes hands: nothing has changed, and the job waits for its site. If its
-  site comes back, a copy of the output that would have gone on is made again.
+- the standby dies before the output changes hands: nothing has changed, and the job waits for its site. A
+  copy that was to go on as the output is made again.
 - the standby dies after it: the step is tried until it is back. Until then no one publishes.
 - the lost site comes back at any moment: it is fenced, and reconciliation takes the job from it.
 """

@@ -107,9 +107,7 @@ async def _has_lost(bus: Bus, entry: ResolvedInput, here: str, status: JobStatus
     if position is None or status.state is not JobState.FAILED:
         return False
     try:
-        copy = await stream_view(
-            bus.connection, here, entry.local_stream(here), timeout_s=ANSWER_S
-        )
+        copy = await stream_view(bus.connection, here, entry.local_stream(here), timeout_s=ANSWER_S)
         if copy is not None and copy.last > position and copy.first > position + 1:
             return True
         return await _is_renumbered(bus, entry, here, await _stream(bus, entry), status)
