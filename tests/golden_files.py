@@ -4,11 +4,12 @@ It starts a mesh of two sites, lets events flow, moves a job, and keeps in `test
 of what was there before:
 
 contracts.tar.xz   the golden message of each contract, and the JSON schemas
+commit             the commit whose program wrote them
 stores.tar.xz      the mesh's directory without servers, logs and state: the saved mesh, tokens and device
                    users, assignments, checkpoints' offsets, uplinks, pid files; a copy of the registry;
                    a gateway's log and journal
 
-`contract/test_last_version.py` reads them.
+`contract/test_last_version.py` reads them, and `mesh/test_site_of_last_version.py` runs that program.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import asyncio
 import io
 import os
 import shutil
+import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -66,6 +68,8 @@ jobs:
 def main(into: Path) -> None:
     """Write both archives into a directory."""
     into.mkdir(parents=True, exist_ok=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    (into / "commit").write_text(head.stdout)
     with tarfile.open(into / "contracts.tar.xz", "w:xz") as archive:
         for path in sorted((ROOT / "contracts").rglob("*.json")):
             if path.parent.name in ("schemas", "examples"):

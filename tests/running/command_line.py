@@ -25,15 +25,23 @@ MESH_TIMEOUT_S = START_S + 3 * STEP_S + CHECK_S + DOWN_S
 """Time limit of a module's first test, which brings the mesh up and deploys to it."""
 
 
+PARTS = ("contracts", "libs", "services")
+"""Directories of the program."""
+
+
 class CommandLine:
     """Run `towpath` as users do: in a process of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, program: Path | None = None) -> None:
+        """`program`: a directory with another version of Towpath."""
         self.home = home
+        self.program = program
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "towpath.cli", "--home", str(self.home), *arguments]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if self.program is not None:
+            environment["PYTHONPATH"] = ":".join(str(self.program / part) for part in PARTS)
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
