@@ -32,11 +32,11 @@ from towpath.contracts.commands import (
     UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import TargetKind
 from towpath.contracts.message import HUB_SCOPE, Command
 from towpath.contracts.scenario_strikes import HubTrouble, Strike
 from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.stage import Stage, connected_stage
+from towpath.lab.scenarios import usual_strikes
 from towpath.lab.scenarios.hub_troubles import armed_trouble
 from towpath.lab.scenarios.strikes import armed_strike
 from towpath.protocols.record import ENDED
@@ -81,36 +81,17 @@ it cannot write."""
 Fault = Strike | HubTrouble
 
 FAULTS: dict[str, list[Fault]] = {
-    "kill": [
-        Strike(target=TargetKind.PROCESS, name=name, fault="kill", parameters={"alone": True})
-        for name in (*PROCESSES, *ENGINES)
-    ],
-    "pause": [
-        Strike(target=TargetKind.PROCESS, name=name, fault="pause", for_s=BROKER_PAUSE_S)
-        for name in (*PROCESSES, *ENGINES)
-    ],
-    "clock": [
-        Strike(
-            target=TargetKind.PROCESS,
-            name=name,
-            fault="clock_jump",
-            for_s=OUTAGE_S,
-            parameters={"seconds": 3600},
-        )
-        for name in (*PROCESSES, *ENGINES)
-    ],
-    "disk": [
-        Strike(target=TargetKind.DISK, name=name, fault="disk_full", for_s=OUTAGE_S) for name in FILES_OF
-    ],
+    "kill": [usual_strikes.killed(name) for name in (*PROCESSES, *ENGINES)],
+    "pause": [usual_strikes.stopped(name, BROKER_PAUSE_S) for name in (*PROCESSES, *ENGINES)],
+    "clock": [usual_strikes.ahead(name, OUTAGE_S) for name in (*PROCESSES, *ENGINES)],
+    "disk": [usual_strikes.disk_full(name, OUTAGE_S) for name in FILES_OF],
     "link": [
-        Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=OUTAGE_S, parameters=only)
+        usual_strikes.cut(site, OUTAGE_S, only)
         for site in SITES
-        for only in ({}, {"only": "to_hub"}, {"only": "to_site"}, {"only": "from_redis"})
+        for only in ("", "to_hub", "to_site", "from_redis")
     ],
-    "sleep": [
-        Strike(target=TargetKind.MACHINE, name=site, fault="pause", for_s=BROKER_PAUSE_S) for site in SITES
-    ],
-    "power": [Strike(target=TargetKind.MACHINE, name=name, fault="power") for name in (*SITES, HUB_SCOPE)],
+    "sleep": [usual_strikes.asleep(site, BROKER_PAUSE_S) for site in SITES],
+    "power": [usual_strikes.without_power(name) for name in (*SITES, HUB_SCOPE)],
     "hub": [*HubTrouble],
 }
 """Faults of each kind. A kind is drawn, and then one of its faults."""
@@ -218,8 +199,8 @@ class Soak:
         job = self.chance.choice((self.work.copy, self.work.counts))
         if (await self._view(job)).site == OTHER:
             return await self._ended(MigrateJob(job=job, to=INTAKE, wait=False))
-        cut = Strike(target=TargetKind.LINK, name=INTAKE, fault="cut", for_s=LOST_S)
-        lost = asyncio.create_task((await armed_strike(self.stage, cut))())
+        cut = await armed_strike(self.stage, usual_strikes.cut(INTAKE, LOST_S))
+        lost = asyncio.create_task(cut())
         try:
             outcome = await self._ended(FailOverJob(job=job, wait=False), early=ErrorCode.NOT_ALLOWED)
             await lost

@@ -6,7 +6,6 @@ from typing import Any, Literal
 from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
-from towpath.contracts.faults import TargetKind
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.operators import Forward
@@ -29,7 +28,7 @@ from towpath.contracts.scenario import (
 )
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
-from towpath.contracts.scenario_strikes import HubTrouble, Interception, Meddling, Strike
+from towpath.contracts.scenario_strikes import HubTrouble, Interception, Meddling
 from towpath.lab.drill.matrix import (
     APPLY,
     BROKERS,
@@ -44,6 +43,7 @@ from towpath.lab.drill.matrix import (
     FaultName,
 )
 from towpath.lab.harness.workload import spec_of
+from towpath.lab.scenarios import usual_strikes
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
@@ -72,8 +72,6 @@ CAUGHT_UP_WITHIN_S = 180.0
 BROKER_PAUSE_S = 9.0
 """Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
 would be stored twice, later than any watermark waits."""
-
-AHEAD_S = 3600
 
 LOST_AT_S, OPERATE_AT_S = 0.05, 0.1
 """Seconds until the site of a failover is cut off, and until the operation begins. An interception begins at
@@ -235,8 +233,7 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
         case "remove":
             return [_step(remove=Removal(job=job.name, wait=False))]
         case "fail-over":
-            for_s = MISSED_S + outage_s
-            lost = Strike(target=TargetKind.LINK, name=source_of(cell), fault="cut", for_s=for_s)
+            lost = usual_strikes.cut(source_of(cell), MISSED_S + outage_s)
             return [Step(at=LOST_AT_S, strike=lost), _step(fail_over=Failover(job=job.name))]
         case strategy:
             hold_s = HOLD_S if strategy == StrategyName.TWIN else None
@@ -290,41 +287,24 @@ def _harms(cell: Cell, job: str, outage_s: float) -> list[Step]:
 
 def _harm(cell: Cell, fault: FaultName, actor: ActorName, begins: Trigger, outage_s: float) -> Step:
     """Return the step that does one fault to one actor when a step begins."""
-    process, kind = process_of(cell, actor), TargetKind.PROCESS
+    process, machine = process_of(cell, actor), machine_of(cell, actor)
+    pause_s = min(BROKER_PAUSE_S, outage_s)
     match fault:
         case FaultName.KILL:
-            strike = Strike(target=kind, name=process, fault="kill", parameters={"alone": True})
+            strike = usual_strikes.killed(process)
         case FaultName.STOP:
-            for_s = min(BROKER_PAUSE_S, outage_s) if actor in BROKERS else outage_s
-            strike = Strike(target=kind, name=process, fault="pause", for_s=for_s)
+            strike = usual_strikes.stopped(process, pause_s if actor in BROKERS else outage_s)
         case FaultName.SUSPEND:
-            for_s = min(BROKER_PAUSE_S, outage_s)
-            strike = Strike(
-                target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="pause", for_s=for_s
-            )
+            strike = usual_strikes.asleep(machine, pause_s)
         case FaultName.CLOCK:
-            parameters = {"seconds": AHEAD_S}
-            strike = Strike(
-                target=kind, name=process, fault="clock_jump", for_s=outage_s, parameters=parameters
-            )
+            strike = usual_strikes.ahead(process, outage_s)
         case FaultName.CUT | FaultName.CUT_TO_HUB | FaultName.CUT_TO_SITE | FaultName.CUT_FROM_REDIS:
             only = fault.removeprefix("cut").removeprefix("-").replace("-", "_")
-            strike = Strike(
-                target=TargetKind.LINK,
-                name=machine_of(cell, actor),
-                fault="cut",
-                for_s=outage_s,
-                parameters={"only": only} if only else {},
-            )
+            strike = usual_strikes.cut(machine, outage_s, only)
         case FaultName.DISK_FULL:
-            strike = Strike(target=TargetKind.DISK, name=process, fault="disk_full", for_s=outage_s)
-        case FaultName.POWER:
-            strike = Strike(target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="power")
-        case FaultName.LOSE_DISK:
-            parameters = {"lose_disks": True}
-            strike = Strike(
-                target=TargetKind.MACHINE, name=machine_of(cell, actor), fault="power", parameters=parameters
-            )
+            strike = usual_strikes.disk_full(process, outage_s)
+        case FaultName.POWER | FaultName.LOSE_DISK:
+            strike = usual_strikes.without_power(machine, lose_disks=fault is FaultName.LOSE_DISK)
         case FaultName.LOSE_REPLY:
             return _intercepted(begins, Meddling.LOSE_REPLY)
         case FaultName.TWICE:
