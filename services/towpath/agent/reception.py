@@ -30,9 +30,8 @@ class Reception:
         self._redis = redis
         self._store = store
         self._secret = secret
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._operations: dict[str, str | None] = {}
-        """Job → operation whose transfer its task watches."""
+        self._watches: dict[str, tuple[str | None, asyncio.Task[None]]] = {}
+        """Job → operation whose state is received, and the task that does so."""
 
     def take_keys(self, access: SiteAccess) -> None:
         """Name further transfers by the site's new secret."""
@@ -45,11 +44,12 @@ class Reception:
         the job's next owner.
         """
         job, operation = assignment.spec.name, assignment.migration
-        if job in self._tasks and self._operations[job] != operation:
+        known, _ = self._watches.get(job, (None, None))
+        if job in self._watches and known != operation:
             await self.close(job)
-        if job not in self._tasks:
-            self._operations[job] = operation
-            self._tasks[job] = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
+        if job not in self._watches:
+            task = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
+            self._watches[job] = operation, task
 
     def name_of(self, operation: str) -> str:
         """Return the name of an operation's transfer to this site."""
@@ -70,9 +70,10 @@ class Reception:
 
     async def close(self, job: str) -> None:
         """Receive nothing more for the job."""
-        await end([self._tasks.pop(job, None)])
+        _, task = self._watches.pop(job, (None, None))
+        await end([task])
 
     async def close_all(self) -> None:
         """End all transfers under way."""
-        for job in list(self._tasks):
+        for job in list(self._watches):
             await self.close(job)

@@ -7,9 +7,10 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -299,35 +300,18 @@ class Commands:
         await self.restoration.send(RemoveJob(job=removal.job, drain=removal.drain))
 
     async def _fail_over(self, given: Failover) -> None:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + given.within_s
-        while True:
-            try:
-                await self._accepted(FailOverJob(job=given.job, wait=False), given.job)
-                return
-            except TowpathError as error:
-                is_early = error.detail.code is ErrorCode.NOT_ALLOWED or error.detail.code in NOT_NOW
-                if not is_early or loop.time() > end:
-                    raise
-            await asyncio.sleep(LOOK_EVERY_S)
+        async def ask() -> None:
+            await self._accepted(FailOverJob(job=given.job, wait=False), given.job)
+
+        # Not allowed as long as the site is not missed.
+        await _repeated(ask, given.within_s, (ErrorCode.NOT_ALLOWED, *NOT_NOW), LOOK_EVERY_S)
 
     async def _upgrade(self, given: SiteUpgrade) -> None:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + given.within_s
         to = ["--to", given.to] if given.to else []
         called = ["--home", str(self.stage.home.root), "upgrade", given.site, *to]
         arguments = ["-m", "towpath.cli", *called, "--within", f"{UPGRADE_STEP_S:g}"]
-        while True:
-            left_s = max(end - loop.time(), AGAIN_S)
-            try:
-                return await run_program(
-                    ProcessRun(path=sys.executable, arguments=arguments, timeout_s=left_s)
-                )
-            except TowpathError as error:
-                if error.detail.code is not ErrorCode.FAILED or loop.time() > end:
-                    raise
-                log.info("the upgrade of %s is called again: %s", given.site, error.detail.message)
-            await asyncio.sleep(AGAIN_S)
+        program = ProcessRun(path=sys.executable, arguments=arguments, timeout_s=given.within_s)
+        await _repeated(partial(run_program, program), given.within_s, (ErrorCode.FAILED,), AGAIN_S)
 
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
@@ -395,6 +379,22 @@ def what_of(step: Step) -> str:
     """Describe a step in a few words."""
     _, describe = ACTIONS[step.action]
     return describe(step.given)
+
+
+async def _repeated(
+    attempt: Callable[[], Awaitable[None]], within_s: float, again: Collection[ErrorCode], pause_s: float
+) -> None:
+    """Try something until it succeeds. Raises its `TowpathError` for another code, or when time is over."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    while True:
+        try:
+            return await attempt()
+        except TowpathError as error:
+            if error.detail.code not in again or loop.time() > end:
+                raise
+            log.info("tried again: %s", error.detail.message)
+        await asyncio.sleep(pause_s)
 
 
 def _at(word: str, site: str | None) -> str:
