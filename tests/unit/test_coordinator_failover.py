@@ -11,9 +11,9 @@ from towpath.contracts.commands import RemoveJob, UpdateJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
 from towpath.contracts.site import Capability, SiteState, SiteStatus
-from towpath.contracts.standby import FailOverJob
+from towpath.contracts.standby import FailOverJob, HoldMirrors
 from towpath.coordinator.followed_outputs import plan_following
-from towpath.coordinator.jobs.failover import plan_failover
+from towpath.coordinator.jobs.failover import begin_failover, plan_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
 from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.lost_sites import is_lost
@@ -96,6 +96,18 @@ def test_failover_when_the_output_goes_on_then_its_readers_are_told_where_and_ke
         asyncio.run(plan_following(asked, mesh.situation))
     with pytest.raises(Nothing):
         asyncio.run(plan_update(asked, mesh.situation))
+
+
+def test_failover_when_it_begins_then_only_sites_of_readers_that_answer_hold_what_they_mirror() -> None:
+    mesh = played(with_standby(output_site="jfk"), "jfk")
+    mesh.entries |= {"near": reader("lga"), "lost": reader("jfk")}
+
+    record = asyncio.run(begin_failover(FailOverJob(job="counts"), mesh.situation))
+
+    (held,) = mesh.requested
+    assert isinstance(held, HoldMirrors)
+    assert (held.site, held.home, held.streams) == ("lga", "jfk", ["OUT_counts", "REJECTED_counts"])
+    assert record.readers == ["jfk", "lga"]
 
 
 def test_failover_when_a_job_reads_what_goes_on_elsewhere_then_it_reads_on_there() -> None:

@@ -113,6 +113,27 @@ class ContinueOutput(SiteCommand[Done]):
     """Sites with mirrors of it. One may have more than the standby."""
 
 
+class HoldMirrors(SiteCommand[Done]):
+    """Site of a reader: for a minute, take nothing more of a stream that is about to go on elsewhere.
+
+    What the site of its origin still publishes, should it live, would not be in the stream that goes on.
+    """
+
+    subject = f"{_SITE}.hold-mirrors"
+    answer = Done
+    example = {
+        "id": "f7",
+        "site": "lga",
+        "operation": "o1",
+        "home": "jfk",
+        "streams": ["OUT_hourly-jfk", "REJECTED_hourly-jfk"],
+    }
+
+    home: SiteName
+    """Where the streams began."""
+    streams: list[str]
+
+
 class StandbyView(Model):
     """A job's standby, as the coordinator saw it last."""
 
@@ -178,4 +199,4 @@ class ForecastFailover(Command[StandbyView]):
 STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (ListStandbys, ForecastFailover, FailOverJob)
 """Served by the coordinator."""
 
-SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver, ContinueOutput)
+SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver, HoldMirrors, ContinueOutput)

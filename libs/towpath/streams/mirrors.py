@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from nats.js.errors import NotFoundError
 from towpath.contracts import data_plane
 from towpath.contracts.job import ResolvedInput
 from towpath.streams.pages import is_another
-from towpath.streams.stream_view import StreamView
+from towpath.streams.stream_view import StreamView, stream_view
 
 if TYPE_CHECKING:
     from towpath.streams.streams import SiteStreams
@@ -26,6 +27,9 @@ SENT_AGAIN_BYTES = 4_000_000
 """A stuck mirror is made again if its origin must not send more than this a second time. At 1 Mbit/s it takes
 half a minute; a job with more than this to process is not held up."""
 
+
+HELD_S = 60.0
+"""A failover tells readers within some seconds where their stream goes on."""
 
 ORIGIN_S = 2.0
 """Deadline of an origin's answer when it is looked at. A question that was lost in a cut holds the next one
@@ -72,6 +76,8 @@ class Mirrors:
         """Mirror → serial number and time of its newest message, as its origin had it at the last look."""
         self._unfed: set[str] = set()
         """Mirrors that had not heard from their origin at the last look."""
+        self._held: dict[str, tuple[float, tuple[str, str]]] = {}
+        """Mirror → until when it takes nothing from its origin, by the monotonic clock, and that origin."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
         same input, from different serial numbers on."""
@@ -150,6 +156,8 @@ class Mirrors:
             (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
             origin = await self._streams.view(mirrored.site, mirrored.stream, timeout_s=ORIGIN_S)
             begin = max(mirror.begins, needed)
+            if mirror.fed_by is None and self._is_held(mirrored):
+                return False
             if mirror.fed_by != self._feeding(mirrored):
                 why, begin = "has the stream now", needed
             elif not await self._is_copy(mirror, origin, mirrored):
@@ -165,6 +173,20 @@ class Mirrors:
             await self._streams.delete(mirrored.name)
             await self._make(mirrored, begin)
             return True
+
+    async def hold(self, name: str) -> None:
+        """Take nothing more from the origin of a mirror. After a minute it is made again, as `keep` does."""
+        async with self._locks[name]:
+            view = await stream_view(self._streams.connection, self._streams.site, name)
+            if view is None or view.fed_by is None:
+                return
+            self._held[name] = time.monotonic() + HELD_S, view.fed_by
+            closed = data_plane.closed_subject(self._streams.site, name)
+            await self._streams.change(name, mirror=None, subjects=[closed])
+
+    def _is_held(self, mirrored: Mirrored) -> bool:
+        until, origin = self._held.get(mirrored.name, (0.0, None))
+        return time.monotonic() < until and origin == self._feeding(mirrored)
 
     async def _is_copy(self, mirror: StreamView, origin: StreamView, mirrored: Mirrored) -> bool:
         """Tell if the newest message of a mirror, now and at the last look, is that of its origin."""

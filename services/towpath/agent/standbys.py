@@ -16,11 +16,19 @@ from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import LOOK_S, RECEIVED_S, START_S
 from towpath.checkpoints.inventory import inventory
+from towpath.contracts.data_plane import mirror_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Resumed
 from towpath.contracts.reply import Done
-from towpath.contracts.standby import ContinueOutput, KeepStandby, StandbyCopy, StandbyKept, TakeOver
+from towpath.contracts.standby import (
+    ContinueOutput,
+    HoldMirrors,
+    KeepStandby,
+    StandbyCopy,
+    StandbyKept,
+    TakeOver,
+)
 from towpath.streams.ownership import check_epoch
 from towpath.tasks import NotInTime, until
 
@@ -110,6 +118,12 @@ class Standbys:
             name = await streams.mirrors.ensure(entry, entry.after_serial)
             found[entry.name] = (await streams.view(streams.site, name)).last
         return found
+
+    async def hold_mirrors(self, command: HoldMirrors) -> Done:
+        """See `HoldMirrors`."""
+        for stream in command.streams:
+            await self._jobs.streams.mirrors.hold(mirror_stream(command.home, stream))
+        return Done()
 
     async def continue_output(self, command: ContinueOutput) -> Done:
         """See `ContinueOutput`."""

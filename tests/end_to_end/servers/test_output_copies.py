@@ -159,6 +159,27 @@ async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader
     assert await sites.stored(MIRROR) == await sites.stored()
 
 
+async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_only_what_goes_on(
+    sites: Sites,
+) -> None:
+    await sites.publish(0, 10)
+    await sites.copies.keep(OUTPUT)
+    await sites.lga.mirrors.ensure(READ, None)
+    await sites.reaches(OUTPUT.stream, 10)
+    await sites.reaches(MIRROR, 10)
+
+    await sites.lga.mirrors.hold(MIRROR)
+    await sites.copies.go_on(JOB, 1, GONE_ON, ["lga"])
+    await sites.publish(10, 5, batch=1)  # A zombie: no one has told the job at jfk.
+    assert not await sites.lga.mirrors.renew(READ, 10)
+    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+    await sites.publish(100, 2, at="lga", epoch=2, batch=1)
+
+    assert await sites.lga.mirrors.renew(READ.model_copy(update={"kept_at": "lga"}), 10)
+    await sites.reaches(MIRROR, 12)
+    assert [n for _, n in await sites.stored(MIRROR)] == [*range(10), 100, 101]
+
+
 async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sites: Sites) -> None:
     await sites.publish(0, 10)
     await sites.copies.keep(OUTPUT)

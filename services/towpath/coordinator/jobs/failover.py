@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterable
 
 from towpath.contracts.commands import OperationKind
+from towpath.contracts.data_plane import rejected_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Capability, SiteState
-from towpath.contracts.standby import FailOverJob, ForecastFailover
+from towpath.contracts.standby import FailOverJob, ForecastFailover, HoldMirrors
 from towpath.coordinator.jobs.topics import followed, readers, resolve_output
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
 from towpath.protocols.record import JobEntry, OperationRecord
+
+log = logging.getLogger(__name__)
+
+HOLD_S = 3.0
+"""A site that does not answer is not waited for: the job stands still meanwhile."""
+
+
+async def begin_failover(command: FailOverJob, situation: Situation) -> OperationRecord:
+    """Plan a failover that begins at once. Raises as `plan_failover`.
+
+    If the output goes on at the standby, its readers first take nothing more from the lost site. Its broker
+    may live, or its link come back, and what it publishes then is not in the stream that goes on.
+    """
+    record = await plan_failover(command, situation)
+    sites, output = situation.sites, record.entry_before.output
+    streams = [output.stream, rejected_stream(output.stream)]
+    holds = [
+        HoldMirrors(site=site, operation=record.id, home=output.home, streams=streams)
+        for site in record.readers
+        if sites.state(site) is not SiteState.DOWN and sites.can(site, Capability.OUTPUT_COPY)
+    ]
+    asked = (situation.bus.request(hold, deadline_s=HOLD_S, attempt_s=HOLD_S / 3) for hold in holds)
+    for hold, answer in zip(holds, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+        if isinstance(answer, BaseException):
+            log.warning("%s may read on at %s for a moment: %s", hold.site, output.site, answer)
+    return record
 
 
 async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situation) -> OperationRecord:
