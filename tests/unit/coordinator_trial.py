@@ -23,6 +23,7 @@ from towpath.contracts.pipeline import (
 )
 from towpath.contracts.site import Capability, Capacity, SiteState, SiteStatus
 from towpath.contracts.site_commands import TryCode
+from towpath.contracts.standby import KeepStandby, StandbyKept
 from towpath.coordinator.jobs.plans import new_entry
 from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.pipelines.apply_run import ApplyRun
@@ -185,8 +186,13 @@ class Played:
 
     async def publish(self, event: Event) -> None: ...
 
-    async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float) -> None:
+    has_output: bool = True
+    """A standby has a copy of its job's output."""
+
+    async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float) -> Any:
         self.requested.append(command)
+        if isinstance(command, KeepStandby):
+            return StandbyKept(has_output=self.has_output)
         if isinstance(command, TryCode) and command.entry in self.uncallable:
             raise TowpathError(ErrorCode.INVALID, "does not import", field="operator.entry")
         if self.unreachable or getattr(command, "job", None) in self.unreachable_for:

@@ -11,7 +11,7 @@ from towpath.contracts.commands import RemoveJob, UpdateJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
 from towpath.contracts.site import Capability, SiteState, SiteStatus
-from towpath.contracts.standby import FailOverJob, HoldMirrors
+from towpath.contracts.standby import FailOverJob, HoldMirrors, KeepStandby
 from towpath.coordinator.followed_outputs import plan_following
 from towpath.coordinator.jobs.failover import begin_failover, plan_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
@@ -104,10 +104,11 @@ def test_failover_when_it_begins_then_only_sites_of_readers_that_answer_hold_wha
 
     record = asyncio.run(begin_failover(FailOverJob(job="counts"), mesh.situation))
 
-    (held,) = mesh.requested
+    asked, held = mesh.requested
+    assert isinstance(asked, KeepStandby)
     assert isinstance(held, HoldMirrors)
     assert (held.site, held.home, held.streams) == ("lga", "jfk", ["OUT_counts", "REJECTED_counts"])
-    assert record.readers == ["jfk", "lga"]
+    assert record.readers == ["lga"]
 
 
 def test_failover_when_a_job_reads_what_goes_on_elsewhere_then_it_reads_on_there() -> None:
@@ -138,10 +139,14 @@ def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_eit
     assert {each.kept_at for each in (*by_home, *by_site)} == {"cloud"}
 
 
-def test_failover_when_the_standby_cannot_copy_outputs_then_the_results_begin_again_there() -> None:
+@pytest.mark.parametrize("can", [True, False], ids=["its copy is not whole", "it cannot copy outputs"])
+def test_failover_when_the_standby_has_no_copy_of_the_output_then_the_results_begin_again_there(
+    can: bool,
+) -> None:
     before = with_standby(output_site="jfk")
     mesh = played(before, "jfk")
-    mesh.unable_to.add(Capability.OUTPUT_COPY)
+    mesh.has_output = False
+    mesh.unable_to |= set() if can else {Capability.OUTPUT_COPY}
 
     after = failed_over(mesh).entry_after
 

@@ -412,6 +412,9 @@ owner is not fenced, even at the moment when neither stream accepts it."""
 LIFE = "towpath-life"
 """Key in the metadata of an output's copy at a standby: the beginning of the ids in it. See `life_code`."""
 
+WHOLE = "towpath-whole"
+"""Key in the metadata of an output's copy: it had all that its origin had, once. Before, it cannot go on."""
+
 GOES_ON_AFTER = "towpath-goes-on-after"
 """Key in the metadata of an output that outlived its site: the copy's last serial number when it became the
 output. Up to it, subscribers have had the results from that site's broker."""

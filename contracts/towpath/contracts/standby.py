@@ -50,6 +50,8 @@ class StandbyKept(Model):
     """Null: none has arrived from the present owner yet."""
     mirrored: dict[str, int] = {}
     """Input → last serial number that is stored at the standby's site, or where it is read from."""
+    has_output: bool = False
+    """It has a copy of the job's output that can go on."""
 
 
 class KeepStandby(SiteCommand[StandbyKept]):

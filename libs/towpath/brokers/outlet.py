@@ -28,11 +28,13 @@ from towpath.contracts.data_plane import (
     OUTPUT_STREAM_PREFIX,
     api_prefix,
     broadcast_topic,
+    storing_times,
     topic_of,
 )
 from towpath.mesh.state import SiteAccess
 from towpath.mqtt.broker_address import BrokerAddress
 from towpath.mqtt.connection import MqttConnection
+from towpath.streams.pages import page
 from towpath.streams.stream_view import StreamView, stream_view
 
 log = logging.getLogger(__name__)
@@ -179,7 +181,7 @@ class _Passage:
             if view.fed_by is not None:
                 return  # A copy of another site's output, which publishes nothing here.
             topic = topic_of(view.republishes_to.removeprefix(MQTT_DELIVERY))
-            self._begin = _beginning(view, self._ends.since)
+            self._begin = await self._beginning(view)
             await self._take_place()
             await self._ends.server.subscribe(self._inbox, cb=self._arrived.put)
             while not is_cancelled():
@@ -209,6 +211,17 @@ class _Passage:
         if view is None:
             raise _GoneError
         return view
+
+    async def _beginning(self, output: StreamView) -> dict[str, Any]:
+        """Return where the bridge begins in an output, as the server takes it.
+
+        Of an output that outlived its site, the subscribers of that site's broker had the results before.
+        """
+        since, former = self._ends.since, output.goes_on_after
+        copied = await page(self._ends.server, self._ends.site, self._stream, former, 1) if former else []
+        if any(datetime.fromisoformat(storing_times(one.headers)[0]) >= since for one in copied):
+            return {"deliver_policy": "by_start_sequence", "opt_start_seq": former + 1}
+        return {"deliver_policy": "by_start_time", "opt_start_time": since.isoformat()}
 
     async def _take_place(self) -> None:
         """Return to the last acknowledgement. Make the place if there is none yet."""
@@ -274,13 +287,3 @@ class _Passage:
                 [code] = await answer
                 if code.value >= _REFUSED:
                     raise _RefusedError(f"{topic}: {code}")
-
-
-def _beginning(output: StreamView, since: datetime) -> dict[str, Any]:
-    """Return where the bridge begins in an output, as the server takes it.
-
-    Of an output that outlived its site, the subscribers of that site's broker had the results before.
-    """
-    if not output.goes_on_after:
-        return {"deliver_policy": "by_start_time", "opt_start_time": since.isoformat()}
-    return {"deliver_policy": "by_start_sequence", "opt_start_seq": output.goes_on_after + 1}

@@ -166,7 +166,8 @@ class OperationRecord(Model):
     output_lost: bool = False
     """The site of the output that an update leaves is down, and is not asked."""
     readers: list[SiteName] = []
-    """Sites of jobs that read the output, and of their standbys, when a failover lets it go on elsewhere."""
+    """Sites that answer, of jobs that read the output and of their standbys, when a failover lets it go on
+    elsewhere."""
     is_broken: bool = False
     """The job had failed for good when the operation was accepted."""
     forced: bool = False

@@ -22,13 +22,20 @@ from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.message import SiteName
-from towpath.streams.mirrors import ORIGIN_S, Mirrored
-from towpath.streams.ownership import check_epoch
+from towpath.streams.mirrors import Mirrored
+from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
 from towpath.streams.stream_view import StreamView, stream_view
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
+
+READER_S = 8.0
+"""For the answer of a reader's site. Its gate asks the coordinator first, for up to five seconds."""
+
+MOST_AHEAD = 10_000
+"""A reader is ahead of the copy by what came within milliseconds. It is believed for no more: anyone who
+holds its site could store results of the lost one."""
 
 _Subject = Callable[[str, str, str, int | str], str]
 
@@ -39,10 +46,11 @@ class OutputCopies:
     def __init__(self, streams: SiteStreams) -> None:
         self._streams = streams
 
-    async def keep(self, output: ResolvedOutput) -> None:
+    async def keep(self, output: ResolvedOutput, epoch: int) -> None:
         """Make the copy of another site's output, or make it again if it would go on wrongly.
 
-        Raises `TowpathError` if the output does not exist, or its site does not answer.
+        `epoch` is that of the job's owner. Raises `TowpathError` if the output does not exist, if its site
+        does not answer, or if the output is here under a later epoch (fenced).
         """
         for stream, _ in _kept_by(output):
             origin = await self._streams.view(output.site, stream)
@@ -51,11 +59,19 @@ class OutputCopies:
             known = await self._own(stream)
             if known is not None and (known.fed_by is None or known.life != origin.life):
                 # The job had its output here, before that went on at the other site; or it began again there.
+                check_epoch(stream, epoch, accepted_epoch(known))
                 await self._streams.delete(data_plane.live_stream(stream))
                 await self._streams.delete(stream)
             await self._streams.mirrors.make(copied, 1)
             await self._streams.mirrors.keep(copied, 1)
-            await self._streams.change_metadata(stream, copied.metadata)
+            copy = await self._streams.view(self._streams.site, stream)
+            whole = {data_plane.WHOLE: "yes"} if copy.last >= origin.last else {}
+            await self._streams.change_metadata(stream, {**copied.metadata, **whole})
+
+    async def is_whole(self, output: ResolvedOutput) -> bool:
+        """Tell if a copy of an output is here that can go on."""
+        found = [await self._own(stream) for stream, _ in _kept_by(output)]
+        return all(view is not None and data_plane.WHOLE in view.metadata for view in found)
 
     async def drop(self, output: ResolvedOutput) -> None:
         """Delete the copy of an output, if there is one. An output itself stays."""
@@ -76,7 +92,7 @@ class OutputCopies:
                 raise TowpathError(
                     ErrorCode.FAILED, f"there is no copy of {stream} here", field="output", value=stream
                 )
-        await self._streams.accept(job, {epoch: self._streams.site}, output)
+        await self._streams.accept(job, {epoch: self._streams.site}, output, goes_on=True)
         for stream, subject in _kept_by(output):
             here = subject(self._streams.site, self._streams.site, job, epoch)
             await self._complete(stream, data_plane.mirror_stream(output.home, stream), here, readers)
@@ -87,23 +103,29 @@ class OutputCopies:
         assert copy is not None, f"{stream} has just been made"
         ends = await asyncio.gather(*[self._end(site, mirror) for site in readers])
         ahead = [(end, site) for end, site in zip(ends, readers, strict=True) if end > copy.last]
-        for _, site in sorted(ahead, reverse=True):
-            if not await self._agree(stream, copy.last, site, mirror):
-                log.warning("the mirror of %s at %s has other events", stream, site)
+        for end, site in sorted(ahead, reverse=True):
+            first = await page(self._streams.connection, site, mirror, copy.last + 1, 1)
+            follows = bool(first) and first[0].serial == copy.last + 1 and end - copy.last <= MOST_AHEAD
+            if not (follows and await self._agree(stream, copy.last, site, mirror)):
+                log.error("%s at %s ends at %d, and does not continue the copy", mirror, site, end)
                 continue
-            async for messages in pages_after(self._streams.connection, site, mirror, copy.last):
+            async for messages in pages_after(self._streams.connection, site, mirror, copy.last, through=end):
                 await self._store(messages, subject)
+            log.warning("%s gets %d messages from the mirror at %s", stream, end - copy.last, site)
             return
 
     async def _end(self, site: SiteName, mirror: str) -> int:
         """Return the last serial number of a reader's mirror; 0 if it is out of reach."""
         try:
-            return await last_serial(self._streams.connection, site, mirror, timeout_s=ORIGIN_S)
-        except TimeoutError:
+            return await last_serial(self._streams.connection, site, mirror, timeout_s=READER_S)
+        except TimeoutError as error:
+            log.warning("%s at %s may have more than the copy: %s", mirror, site, error)
             return 0
 
     async def _agree(self, stream: str, serial: int, site: SiteName, mirror: str) -> bool:
         """Tell if the mirror of a reader has the same message at a serial number, as far as both keep it."""
+        if serial == 0:
+            return True
         places = ((self._streams.site, stream), (site, mirror))
         pages = [await page(self._streams.connection, *place, serial, 1) for place in places]
         return len({m.identity for found in pages for m in found if m.serial == serial}) <= 1

@@ -255,12 +255,14 @@ class SiteStreams:
         *,
         diverted: int | None = None,
         overlaps: dict[str, str] | None = None,
+        goes_on: bool = False,
     ) -> None:
         """Let the job's output streams accept these owners (epoch → owner) and nothing else.
 
         Make the streams if they do not exist. There are two owners only while the job has a twin. `diverted`
         names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps` has the new
-        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks.
+        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks. `goes_on`: copies of a lost site's
+        streams become the output. Without it, copies that were left here are deleted.
         """
         # Rejected events first: the owner changes when the result stream changes.
         for kept in reversed(_kept_by(job, output)):
@@ -269,7 +271,7 @@ class SiteStreams:
             else:
                 overlap = overlaps.get(kept.stream, "")
             accepts = [kept.subject(self.site, owner, job, epoch) for epoch, owner in sorted(owners.items())]
-            await self._ensure_output(kept, accepts, overlap, diverted)
+            await self._ensure_output(kept, accepts, overlap, diverted, goes_on=goes_on)
 
     async def accepted_epoch(self, stream: str) -> int | None:
         """Return the latest epoch that an output stream accepts; None without a stream, or an epoch."""
@@ -298,13 +300,23 @@ class SiteStreams:
         return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
 
     async def _ensure_output(
-        self, kept: _OutputStream, accepts: list[str], overlap: str, diverted: int | None = None
+        self,
+        kept: _OutputStream,
+        accepts: list[str],
+        overlap: str,
+        diverted: int | None = None,
+        *,
+        goes_on: bool = False,
     ) -> None:
         """Make or change an output stream that republishes to its topic.
 
         The stream itself serves QoS 1 sessions, its one-message stream all other subscribers.
         """
-        public, lasting = subject_of(kept.topic), _lasting(await self._own(kept.stream))
+        public, known = subject_of(kept.topic), await self._own(kept.stream)
+        if known is not None and known.fed_by is not None and not goes_on:
+            await self.delete(kept.stream)
+            known = None
+        lasting = _lasting(known)
         # Not only the owner accepted now: the one-message stream may still have to pass on earlier ones.
         every_owner = kept.subject(self.site, "*", kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
@@ -378,10 +390,9 @@ def _lasting(output: StreamView | None) -> dict[str, str]:
     """Return the metadata that an output keeps as long as it exists; those of a copy that becomes one now."""
     if output is None:
         return {}
-    if output.fed_by is not None:
-        return {data_plane.LIFE: output.life, data_plane.GOES_ON_AFTER: str(output.last)}
-    lasting = (data_plane.LIFE, data_plane.GOES_ON_AFTER)
-    return {key: output.metadata[key] for key in lasting if key in output.metadata}
+    lasting = (data_plane.LIFE, data_plane.WHOLE, data_plane.GOES_ON_AFTER)
+    kept = {key: output.metadata[key] for key in lasting if key in output.metadata}
+    return kept if output.fed_by is None else {**kept, data_plane.GOES_ON_AFTER: str(output.last)}
 
 
 def _window(retention: Retention) -> float:

@@ -169,7 +169,10 @@ class Jobs:
         return None if assignment is None else engine_of(assignment)
 
     async def keep_assignment(self, assignment: Assignment) -> None:
-        """Record an assignment before it is executed."""
+        """Record an assignment before it is executed. A standby that becomes anything else needs no copy."""
+        known = self.assignments.get(assignment.spec.name)
+        if known is not None and DesiredState.STANDBY in {known.desired} - {assignment.desired}:
+            await self.output_copies.drop(assignment.output)
         await asyncio.to_thread(self.store.save, assignment)
         self.assignments[assignment.spec.name] = assignment
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from nats.errors import Error as NatsError
+
 from towpath.agent.assignments import beginnings_of, going_on_after, owned
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
@@ -50,6 +52,8 @@ class Standbys:
             known = self._jobs.assignments.get(job)
             if known is not None:
                 self._check_standby(known, wanted)
+                if not command.needed and (known.output != wanted.output or not command.copies_output):
+                    await self._jobs.output_copies.drop(known.output)
                 wanted = going_on_after(wanted, beginnings_of(known))
             if known != wanted:
                 wanted = await self._jobs.settle_beginnings(wanted)
@@ -69,7 +73,7 @@ class Standbys:
                 processed = state.serials if state else command.after_serials
                 await self._jobs.prepare_inputs(wanted, processed)
                 if command.copies_output:
-                    await self._jobs.output_copies.keep(wanted.output)
+                    await self._copy_output(wanted)
             await self._jobs.engines.expect(wanted.spec.container)
             await self._reception.open(wanted)
         have = await asyncio.to_thread(inventory, store.cache(job))
@@ -78,7 +82,15 @@ class Standbys:
             transfer=self._reception.name_of(command.operation),
             state=state,
             mirrored=await self._mirrored(wanted),
+            has_output=await self._jobs.output_copies.is_whole(wanted.output),
         )
+
+    async def _copy_output(self, assignment: Assignment) -> None:
+        """Copy the job's output. Its state is copied, too, if that cannot be."""
+        try:
+            await self._jobs.output_copies.keep(assignment.output, assignment.epoch)
+        except (TowpathError, NatsError, OSError) as error:
+            log.warning("the output of %s is not copied: %s", assignment.spec.name, error)
 
     def _check_standby(self, known: Assignment, wanted: Assignment) -> None:
         """Raise `TowpathError` if the job runs here, or is about to."""
@@ -142,7 +154,7 @@ class Standbys:
                 await self._reception.close(job)
                 await asyncio.to_thread(store.begin_from_standby, known, wanted)
                 # As settled here: `earliest` was decided long ago.
-                wanted = wanted.model_copy(update={"inputs": known.inputs})
+                wanted = going_on_after(wanted, beginnings_of(known))
             else:
                 wanted = owned(known.model_copy(update={"epoch": wanted.epoch}))
             await self._jobs.keep_assignment(wanted)

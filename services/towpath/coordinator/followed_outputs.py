@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 
 from towpath.contracts.commands import OperationKind, UpdateJob
@@ -26,18 +27,20 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
 AGAIN_S = 15.0
-"""Pause after a job that could not be told."""
+"""Pause before a job is told again, which could not be told, or whose operation was undone."""
 
 ASKED_BY = "coordinator"
 
 
 async def watch(situation: Situation, operations: Operations) -> None:
     """Look for jobs that read at a lost site what goes on at another one, until cancelled."""
+    told_at: dict[str, float] = {}
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
-        told = [await _tell(name, situation, operations) for name in await _behind(situation)]
-        if not all(told):
-            await asyncio.sleep(AGAIN_S)
+        for name in await _behind(situation):
+            if time.monotonic() - told_at.get(name, -AGAIN_S) >= AGAIN_S:
+                told_at[name] = time.monotonic()
+                await _tell(name, situation, operations)
 
 
 async def _behind(situation: Situation) -> list[str]:
@@ -54,16 +57,15 @@ async def _behind(situation: Situation) -> list[str]:
     ]
 
 
-async def _tell(job: str, situation: Situation, operations: Operations) -> bool:
+async def _tell(job: str, situation: Situation, operations: Operations) -> None:
     try:
         command = UpdateJob(spec=(await situation.registry.jobs())[job].spec, asked_by=ASKED_BY, wait=False)
         plan = partial(plan_following, command, situation)
         answer = await operations.accept(command, job, plan, wait=False)
     except (TowpathError, Nothing, KeyError) as error:
         log.warning("%s was not told where its inputs go on: %s", job, error)
-        return False
-    log.info("%s is told where its inputs go on: %s", job, answer.operation)
-    return True
+    else:
+        log.info("%s is told where its inputs go on: %s", job, answer.operation)
 
 
 async def plan_following(command: UpdateJob, situation: Situation) -> OperationRecord:

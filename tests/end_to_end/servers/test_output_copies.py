@@ -163,7 +163,7 @@ async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_on
     sites: Sites,
 ) -> None:
     await sites.publish(0, 10)
-    await sites.copies.keep(OUTPUT)
+    await sites.copies.keep(OUTPUT, 1)
     await sites.lga.mirrors.ensure(READ, None)
     await sites.reaches(OUTPUT.stream, 10)
     await sites.reaches(MIRROR, 10)
@@ -182,7 +182,7 @@ async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_on
 
 async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sites: Sites) -> None:
     await sites.publish(0, 10)
-    await sites.copies.keep(OUTPUT)
+    await sites.copies.keep(OUTPUT, 1)
     await sites.reaches(OUTPUT.stream, 10)
     await sites.mesh.stop(f"jfk-{SITE_SERVER}")
     async with sites.mesh.device("lga") as device:
@@ -203,14 +203,14 @@ async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sit
 
 async def test_copy_when_the_output_began_again_then_is_made_again(sites: Sites) -> None:
     await sites.publish(0, 10)
-    await sites.copies.keep(OUTPUT)
+    await sites.copies.keep(OUTPUT, 1)
     await sites.reaches(OUTPUT.stream, 10)
     before = (await sites.lga.view("lga", OUTPUT.stream)).life
     await sites.jfk.drop_output(OUTPUT.stream)
     await sites.jfk.set_epoch(JOB, 1, OUTPUT, owner="jfk")
     await sites.publish(0, 4)
 
-    await sites.copies.keep(OUTPUT)
+    await sites.copies.keep(OUTPUT, 1)
 
     await sites.reaches(OUTPUT.stream, 4)
     view = await sites.lga.view("lga", OUTPUT.stream)
@@ -227,10 +227,37 @@ async def test_copy_when_the_output_was_here_before_it_went_on_elsewhere_then_ta
     await sites.publish(0, 3)
     await sites.lga.set_epoch(JOB, 1, GONE_ON, owner="lga")
 
-    await sites.copies.keep(OUTPUT)
+    await sites.copies.keep(OUTPUT, 1)
 
     await sites.reaches(OUTPUT.stream, 3)
     assert (await sites.lga.view("lga", OUTPUT.stream)).fed_by is not None
+    await sites.copies.keep(OUTPUT, 1)
+    assert await sites.copies.is_whole(OUTPUT)
+
+
+async def test_copy_when_the_output_is_here_under_a_later_epoch_then_a_late_command_deletes_nothing(
+    sites: Sites,
+) -> None:
+    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+    await sites.publish(0, 3, at="lga", epoch=2)
+
+    with pytest.raises(TowpathError) as late:
+        await sites.copies.keep(OUTPUT, 1)
+
+    assert late.value.detail.code is ErrorCode.FENCED
+    assert len(await sites.stored()) == 3
+
+
+async def test_output_when_a_copy_was_left_at_its_site_then_begins_without_what_that_holds(
+    sites: Sites,
+) -> None:
+    await sites.publish(0, 3)
+    await sites.copies.keep(OUTPUT, 1)
+    await sites.reaches(OUTPUT.stream, 3)
+
+    await sites.lga.set_epoch(JOB, 5, GONE_ON, owner="lga")
+
+    assert await sites.stored() == []
 
 
 async def test_output_when_there_is_no_copy_then_does_not_begin_again_under_its_serial_numbers(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.data_plane import rejected_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -14,9 +15,13 @@ from towpath.contracts.standby import FailOverJob, ForecastFailover, HoldMirrors
 from towpath.coordinator.jobs.topics import followed, readers, resolve_output
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
+from towpath.protocols.operations.failover import keep_standby
 from towpath.protocols.record import JobEntry, OperationRecord
 
 log = logging.getLogger(__name__)
+
+ASK_S = 30.0
+"""The standby's engine may have to start."""
 
 HOLD_S = 3.0
 """A site that does not answer is not waited for: the job stands still meanwhile."""
@@ -34,7 +39,7 @@ async def begin_failover(command: FailOverJob, situation: Situation) -> Operatio
     holds = [
         HoldMirrors(site=site, operation=record.id, home=output.home, streams=streams)
         for site in record.readers
-        if sites.state(site) is not SiteState.DOWN and sites.can(site, Capability.OUTPUT_COPY)
+        if sites.can(site, Capability.OUTPUT_COPY)
     ]
     asked = (situation.bus.request(hold, deadline_s=HOLD_S, attempt_s=HOLD_S / 3) for hold in holds)
     for hold, answer in zip(holds, await asyncio.gather(*asked, return_exceptions=True), strict=True):
@@ -65,7 +70,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
         return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after)
     reading = readers(jobs, command.job)
     note = f"its results go on at {to}, under the same topic"
-    continued = is_copied(before, to, situation.sites)
+    continued = is_copied(before, to, situation.sites) and await _has_output(before, to, situation.bus)
     if reading and not continued:
         note += f"; {', '.join(reading)} read(s) only what {before.output.site} had stored"
     return record_of(
@@ -74,7 +79,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
         command.job,
         before=before,
         after=_with_output_at(after, to, continued=continued),
-        readers=_sites_of([jobs[name] for name in reading]) if continued else [],
+        readers=_sites_of([jobs[name] for name in reading], situation.sites) if continued else [],
         note=note,
     )
 
@@ -84,10 +89,17 @@ def is_copied(entry: JobEntry, to: str, sites: Sites) -> bool:
     return entry.output.site == entry.site != to and sites.can(to, Capability.OUTPUT_COPY)
 
 
-def _sites_of(jobs: Iterable[JobEntry]) -> list[str]:
-    """Return the sites that mirror the inputs of jobs."""
+async def _has_output(entry: JobEntry, to: str, bus: Bus) -> bool:
+    """Tell if a standby's copy of a job's output can go on. Raises `TowpathError` if it has no state."""
+    asked = keep_standby(entry, to, needed=True, copies_output=True)
+    return (await bus.request(asked, deadline_s=ASK_S, attempt_s=ASK_S / 3)).has_output
+
+
+def _sites_of(jobs: Sequence[JobEntry], sites: Sites) -> list[str]:
+    """Return the sites that mirror the inputs of jobs, and that answer."""
     standbys = {entry.spec.standby.site for entry in jobs if entry.spec.standby}
-    return sorted(standbys | {entry.site for entry in jobs})
+    found = standbys | {entry.site for entry in jobs}
+    return sorted(site for site in found if sites.state(site) is not SiteState.DOWN)
 
 
 def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:

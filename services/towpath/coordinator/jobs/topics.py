@@ -46,17 +46,19 @@ def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> Resol
 
 def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose results go to the topic."""
-    return [n for n, e in jobs.items() if _is_at(e.output, site) and e.output.topic == topic]
+    return [n for n, e in jobs.items() if e.output.topic == topic and site in _sites_of(e)]
 
 
 def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose rejected events go to the topic."""
-    return [n for n, e in jobs.items() if _is_at(e.output, site) and e.output.rejected_topic == topic]
+    return [n for n, e in jobs.items() if e.output.rejected_topic == topic and site in _sites_of(e)]
 
 
-def _is_at(output: ResolvedOutput, site: str) -> bool:
-    """Tell if an output is at a site, or was when its readers were described."""
-    return site in (output.site, output.home)
+def _sites_of(entry: JobEntry) -> set[str]:
+    """Return the site of a job's output, and those that it has outlived: its readers may still name them."""
+    output = entry.output
+    before = {one.site for one in entry.closed if (one.home, one.stream) == (output.home, output.stream)}
+    return {output.site, output.home} | before
 
 
 class TopicWriter(NamedTuple):
