@@ -140,13 +140,14 @@ class ObservedJob:
         inputs. Nothing may be sending any more, and the jobs that it reads from must be drained. Raises
         `TowpathError` when an input cannot be read.
         """
+        inputs = await self._inputs_now()
         if self.judged:
-            for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
+            for entry, stored in zip(inputs, self.inputs, strict=True):
                 await self._read(entry, stored)
             await asyncio.to_thread(self.take_truth)
             newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
         else:
-            newest = {entry.name: await self._newest(entry) for entry in self.view.inputs}
+            newest = {entry.name: await self._newest(entry) for entry in inputs}
         truth, processed_at = self._truth, math.inf
         end = time.time() + within_s
         while time.time() < end:
@@ -196,14 +197,23 @@ class ObservedJob:
         )
 
     async def _status(self) -> JobStatus | None:
-        views = await self.stage.ask_jobs()
-        return next((view.status for view in views if view.spec.name == self.name), None)
+        view = await self._view_now()
+        return view.status if view else None
+
+    async def _inputs_now(self) -> list[ResolvedInput]:
+        """Return its inputs, with the sites where they are now. A job that is gone has those that it had."""
+        view, known = await self._view_now(), [entry.place for entry in self.view.inputs]
+        same = view is not None and [entry.place for entry in view.inputs] == known
+        return view.inputs if view is not None and same else self.view.inputs
+
+    async def _view_now(self) -> JobView | None:
+        return next((view for view in await self.stage.ask_jobs() if view.spec.name == self.name), None)
 
     async def _newest(self, entry: ResolvedInput) -> int:
         """Return the newest serial number in an input; 0 if none of the last events is for the job."""
         connection = self.stage.bus.connection
-        last = await last_serial(connection, entry.site, entry.stream)
-        messages = await page(connection, entry.site, entry.stream, max(1, last - PAGE + 1)) if last else []
+        last = await last_serial(connection, entry.origin, entry.stream)
+        messages = await page(connection, entry.origin, entry.stream, max(1, last - PAGE + 1)) if last else []
         return max((m.serial for m in messages if entry.subject in (None, m.subject)), default=0)
 
     async def _read(self, entry: ResolvedInput, stored: StoredInput) -> None:
@@ -216,7 +226,7 @@ class ObservedJob:
             after = stored.events[-1].serial if stored.events else self.after[entry.name]
             try:
                 connection = self.stage.bus.connection
-                async for messages in pages_after(connection, entry.site, entry.stream, after):
+                async for messages in pages_after(connection, entry.origin, entry.stream, after):
                     wanted = (m for m in messages if entry.subject in (None, m.subject))
                     stored.events += [StoredEvent(m.serial, m.body) for m in wanted]
                     await asyncio.sleep(LOOK_EVERY_S)

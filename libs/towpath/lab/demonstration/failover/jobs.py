@@ -1,7 +1,7 @@
 """The jobs of the site that dies, and the devices that they read.
 
-    devices at jfk ──┬── clean-jfk  ─▶ jfk   its output dies with it, and begins again at the cloud
-                     └── hourly-jfk ─▶ lga   its output stays, and so do its results
+    devices at jfk ──── clean-jfk  ─▶ jfk   its output is at the site that dies, and goes on at the cloud
+                        └─ hourly-jfk ─▶ lga   reads that output; its own is at a site that lives
     devices at lga ──┬── hourly-lga ─▶ lga   events come all the time, so its results must go on
                      └── tokens     ─▶ lga   as much state as is asked for
 
@@ -56,7 +56,7 @@ def jobs(*, tokens: bool) -> list[JobSpec]:
     windows = hourly(waiting_s(LEAVING_DEPARTURES))
     found = [
         _job("clean-jfk", LOST, DEVICE_TOPIC, LOST, CLEAN),
-        _job("hourly-jfk", LOST, DEVICE_TOPIC, STAYS, windows),
+        _job("hourly-jfk", LOST, _topic("clean-jfk"), STAYS, windows),
         _job("hourly-lga", STAYS, DEVICE_TOPIC, STAYS, windows),
     ]
     return [*found, _job(TOKENS, STAYS, TOKEN_TOPIC, STAYS, TOKEN_WINDOWS)] if tokens else found
@@ -68,11 +68,15 @@ def _job(name: str, reads: str, topic: str, writes: str, operator: Operator) -> 
         site=LOST,
         # What devices sent before the run is not part of it.
         inputs=[Input(site=reads, topic=topic, start="latest")],
-        output=Output(site=writes, topic=f"departures/{name}"),
+        output=Output(site=writes, topic=_topic(name)),
         operator=operator,
         trigger_s=1.0,
         standby=Standby(site=CLOUD, every_s=COPIED_EVERY_S),
     )
+
+
+def _topic(job: str) -> str:
+    return f"departures/{job}"
 
 
 def departures_at(site: str, rate: float) -> ReplayLoad:

@@ -27,7 +27,8 @@ class FailedOverJob(Model):
     silent_s: float | None = None
     """From the last result of the lost site to that one."""
     again: int = 0
-    """Results that came at both outputs, each under one id. Only where the output began again."""
+    """Results that came at two sites, each under one id: the lost one had published them, and the copy of its
+    output lacked them."""
     judgement: Judgement
     """Over the results at all outputs, those that came again counted once."""
 

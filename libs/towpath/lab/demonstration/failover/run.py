@@ -104,11 +104,14 @@ class FailoverDemonstration:
         specs = jobs(tokens=self.options.state_mb > 0)
         self.say(f"{len(specs)} jobs start at {LOST}")
         async with AsyncExitStack() as exits:
-            deploying = (
-                self.stage.bus.request(DeployJob(spec=spec), deadline_s=ENGINE_S, attempt_s=ATTEMPT_S)
-                for spec in specs
-            )
-            await asyncio.gather(*deploying)
+            # Those that read others' results come later: the topics must be there.
+            for from_device in (True, False):
+                deploying = (
+                    self.stage.bus.request(DeployJob(spec=spec), deadline_s=ENGINE_S, attempt_s=ATTEMPT_S)
+                    for spec in specs
+                    if spec.inputs[0].from_device == from_device
+                )
+                await asyncio.gather(*deploying)
             observed = [await self._observed(exits, spec) for spec in specs]
             if self.options.state_mb:
                 await self._fill()
@@ -121,7 +124,7 @@ class FailoverDemonstration:
             return await self._outcome(observed, devices, moments)
 
     async def _observed(self, exits: AsyncExitStack, spec: JobSpec) -> ObservedJob:
-        """Subscribe to a job's results, also where an output that dies begins again."""
+        """Subscribe to a job's results, also where the output of the site that dies goes on."""
         job = await exits.enter_async_context(observed_job(self.stage, spec, deploy=False))
         if job.view.output.site == LOST:
             topics = [job.view.output.topic, job.view.output.rejected_topic]
