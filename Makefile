@@ -93,8 +93,8 @@ bench-autopilot: setup ## Simulate a year of three airports with the autopilot, 
 bench-twins: setup ## Stop an engine now and then, and measure results with a twin and without (SCALE=--quick or --full).
 	@$(PYTHON) tests/bench/run.py --only twins $(SCALE)
 
-bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, and the first answer (SCALE=--quick).
-	@$(PYTHON) tests/bench/run.py --only queries $(SCALE)
+bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, bytes over links, and the first answer (SCALE=--quick).
+	@$(PYTHON) tests/bench/run.py --only queries --only query-links $(SCALE)
 	@$(PYTHON) tests/bench/outliers.py $(SCALE)
 
 drill: setup ## Every step of every operation meets every fault, for days; goes on where it was stopped; report in drill/report.json, delete it to begin again (SAMPLE=, SEED=).

@@ -42,6 +42,7 @@ import page_drawing
 import plan_clusters
 import plans
 import queries
+import query_links
 import state
 import stored_values
 import twins
@@ -60,6 +61,7 @@ BENCHMARKS = {
         plans,
         plan_clusters,
         queries,
+        query_links,
         data_placement,
         observation,
         job_placement,
