@@ -86,6 +86,20 @@ async def test_values_when_their_stream_is_read_from_its_first_event_then_are_wh
     assert is_whole(store)
 
 
+async def test_values_when_their_stream_began_at_another_site_then_are_those_that_came_here(
+    store: ValueStore, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_in: list[int] = []
+    monkeypatch.setattr(store, "add", lambda values, progress, gap: taken_in.extend(progress.values()))
+
+    await intake.follow([METRICS.model_copy(update={"after": 2})])
+    await eventually(lambda: f"{METRICS.name} {METRICS.created}" in intake._at_end)
+    Stream.serials.append(3)
+    await eventually(lambda: bool(taken_in))
+
+    assert taken_in == [3]
+
+
 async def test_values_when_events_expired_before_they_were_read_then_are_not_whole(
     store: ValueStore, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

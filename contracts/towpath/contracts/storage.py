@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from towpath.contracts.message import ROOT, Command, JobName, Model, Scope, SiteName
+from towpath.contracts.message import ROOT, Command, JobName, Model, Scope, SiteName, is_unused
 from towpath.contracts.metrics import MAX_POINTS, Pattern
 
 REGION_MB = 256
@@ -179,6 +179,8 @@ class ValueStream(Model):
     """Time of its creation, as its server writes it: one that is made again is another."""
     job: JobName | None = None
     """Of results; null: its events are those of `site/metrics`."""
+    after: int = Field(default=0, ge=0, exclude_if=is_unused)
+    """Its values begin behind this serial number: before, the stream was at another site."""
 
 
 class ValueCopy(Model):

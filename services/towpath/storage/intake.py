@@ -69,7 +69,8 @@ class Intake:
             try:
                 if follower is None:
                     after = await asyncio.to_thread(self._store.progress, name)
-                    follower = Follower(self._connection, self._site, stream.name, after=after)
+                    begin = max(after, stream.after)
+                    follower = Follower(self._connection, self._site, stream.name, after=begin)
                 before, asked_at = follower.last, time.monotonic()
                 messages = await follower.read()
                 if messages:
