@@ -10,12 +10,13 @@ from coordinator_trial import Played, entry, job
 from towpath.contracts.commands import RemoveJob, UpdateJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus, Standby
+from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob, HoldMirrors, KeepStandby
 from towpath.coordinator.followed_outputs import plan_following
 from towpath.coordinator.jobs.failover import begin_failover, plan_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
-from towpath.coordinator.jobs.topics import resolve_inputs
+from towpath.coordinator.jobs.topics import readdressed, resolve_inputs
 from towpath.coordinator.lost_sites import is_lost
 from towpath.coordinator.reconciliation import differences
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -137,6 +138,19 @@ def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_eit
 
     assert [each.place for each in by_home] == [each.place for each in by_site]
     assert {each.kept_at for each in (*by_home, *by_site)} == {"cloud"}
+
+
+@pytest.mark.parametrize(("named", "read_at"), [(None, "cloud"), ("cloud", "cloud"), ("jfk", "jfk")])
+def test_pipeline_when_an_output_has_outlived_its_site_then_inputs_may_still_name_that(
+    named: str | None, read_at: str
+) -> None:
+    jobs = {"counts": failed_over(played(with_standby(output_site="jfk"), "jfk")).entry_after}
+    writer, reading = job("counts"), job("reader", "out/counts")
+    described = writer.model_copy(update={"output": writer.output.model_copy(update={"site": named})})
+
+    found = readdressed(PipelineSpec(name="delays", jobs=[described, reading]), jobs)
+
+    assert [each.inputs[0].site for each in found.jobs] == ["jfk", read_at]
 
 
 @pytest.mark.parametrize("can", [True, False], ids=["its copy is not whole", "it cannot copy outputs"])

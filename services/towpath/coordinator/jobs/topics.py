@@ -20,6 +20,7 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.uplink import ResolvedUplink
 from towpath.protocols.record import JobEntry
 from towpath.streams.pages import last_serial
@@ -263,3 +264,29 @@ def followed(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
 
 def _now_at(site: str, read: ResolvedInput) -> ResolvedInput:
     return read.model_copy(update={"kept_at": None if site == read.site else site})
+
+
+def readdressed(spec: PipelineSpec, jobs: Mapping[str, JobEntry]) -> PipelineSpec:
+    """Return a pipeline whose inputs name the sites at which outputs are that have outlived others.
+
+    An output that the pipeline sends to a site by name is left alone.
+    """
+    told = {job.name: job.output.site for job in spec.jobs}
+    moved: dict[tuple[str, str], str] = {}
+    for name, entry in jobs.items():
+        output = entry.output
+        if told.get(name) in (None, output.site):
+            for site in _sites_of(entry) - {output.site}:
+                moved |= {(site, topic): output.site for topic in (output.topic, output.rejected_topic)}
+    for output in (entry.output for entry in jobs.values()):  # Others may write to the topic where it was.
+        moved.pop((output.site, output.topic), None)
+    changed = [
+        job.model_copy(update={"inputs": [_readdressed(entry, moved) for entry in job.inputs]})
+        for job in spec.jobs
+    ]
+    return spec.model_copy(update={"jobs": changed}) if changed != spec.jobs else spec
+
+
+def _readdressed(wanted: Input, moved: Mapping[tuple[str, str], str]) -> Input:
+    site = None if wanted.from_device else moved.get((wanted.site, wanted.topic))
+    return wanted if site is None else wanted.model_copy(update={"site": site})
