@@ -182,7 +182,7 @@ class Mirrors:
                 return
             self._held[name] = time.monotonic() + HELD_S, view.fed_by
             closed = data_plane.closed_subject(self._streams.site, name)
-            await self._streams.change(name, mirror=None, subjects=[closed])
+            await self._streams.ensure(self._streams.kept(name, subjects=[closed]))
 
     def _is_held(self, mirrored: Mirrored) -> bool:
         until, origin = self._held.get(mirrored.name, (0.0, None))
