@@ -193,3 +193,8 @@ def test_user_when_it_calls_jetstream_of_another_site_then_asks_at_its_gate(
     user: str | None, site: str, prefix: str
 ) -> None:
     assert data_plane.api_for(user, site) == prefix
+
+
+def test_message_when_it_was_stored_once_more_then_has_both_times() -> None:
+    headers = {"Nats-Time-Stamp": "2026-01-01T00:00:02Z", "Towpath-Stored-At": "2026-01-01T00:00:01Z"}
+    assert data_plane.storing_times(headers) == ["2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"]

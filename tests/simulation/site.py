@@ -43,7 +43,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
-from towpath.contracts.standby import ContinueOutput, KeepStandby, StandbyCopy, StandbyKept, TakeOver
+from towpath.contracts.standby import KeepStandby, PromoteOutput, StandbyCopy, StandbyKept, TakeOver
 from towpath.streams.ownership import epoch_is_over
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class SimulatedSite:
             raise TowpathError(ErrorCode.NOT_ALLOWED, "no copy of the state is here")
         return StandbyKept(state=command.arrived)
 
-    def _on_continue_output(self, command: ContinueOutput) -> Done:
+    def _on_promote_output(self, command: PromoteOutput) -> Done:
         # The output that it makes is that of the job from the next epoch on.
         if self.mesh.output(command.job, command.output).accepted > command.epoch:
             raise fenced("an older epoch")

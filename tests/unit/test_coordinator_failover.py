@@ -14,9 +14,9 @@ from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob, HoldMirrors, KeepStandby
 from towpath.coordinator.followed_outputs import plan_following
-from towpath.coordinator.jobs.failover import begin_failover, plan_failover
+from towpath.coordinator.jobs.failover import plan_failover, prepare_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
-from towpath.coordinator.jobs.topics import readdressed, resolve_inputs
+from towpath.coordinator.jobs.topics import pipeline_with_current_sites, resolve_inputs
 from towpath.coordinator.lost_sites import is_lost
 from towpath.coordinator.reconciliation import differences
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -58,7 +58,7 @@ def test_failover_when_the_output_is_lost_too_then_its_copy_goes_on_at_the_stand
     record = failed_over(played(before, "jfk"))
 
     after = record.entry_after
-    assert after.output == before.output.model_copy(update={"site": "cloud", "begun_at": "jfk"})
+    assert after.output == before.output.model_copy(update={"site": "cloud", "first_site": "jfk"})
     assert after.spec.output_site == "cloud"
     assert table_of(record).name == "fail-over-with-output"
 
@@ -91,7 +91,7 @@ def test_failover_when_the_output_goes_on_then_its_readers_are_told_where_and_ke
     assert record.readers == ["lga"]
     assert table_of(told).name == "adjust"
     (before,), (after,) = mesh.entries["reader"].inputs, told.entry_after.inputs
-    assert (after.place, after.kept_at) == (before.place, "cloud")
+    assert (after.place, after.current_site) == (before.place, "cloud")
     mesh.entries["reader"] = told.entry_after
     with pytest.raises(Nothing):
         asyncio.run(plan_following(asked, mesh.situation))
@@ -103,12 +103,12 @@ def test_failover_when_it_begins_then_only_sites_of_readers_that_answer_hold_wha
     mesh = played(with_standby(output_site="jfk"), "jfk")
     mesh.entries |= {"near": reader("lga"), "lost": reader("jfk")}
 
-    record = asyncio.run(begin_failover(FailOverJob(job="counts"), mesh.situation))
+    record = asyncio.run(prepare_failover(FailOverJob(job="counts"), mesh.situation))
 
     asked, held = mesh.requested
     assert isinstance(asked, KeepStandby)
     assert isinstance(held, HoldMirrors)
-    assert (held.site, held.home, held.streams) == ("lga", "jfk", ["OUT_counts", "REJECTED_counts"])
+    assert (held.site, held.home_site, held.streams) == ("lga", "jfk", ["OUT_counts", "REJECTED_counts"])
     assert record.readers == ["lga"]
 
 
@@ -121,7 +121,7 @@ def test_failover_when_a_job_reads_what_goes_on_elsewhere_then_it_reads_on_there
 
     (read,) = failed_over(mesh).entry_after.inputs
 
-    assert read.kept_at == "cloud"
+    assert read.current_site == "cloud"
 
 
 def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_either_name() -> None:
@@ -137,7 +137,7 @@ def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_eit
     )
 
     assert [each.place for each in by_home] == [each.place for each in by_site]
-    assert {each.kept_at for each in (*by_home, *by_site)} == {"cloud"}
+    assert {each.current_site for each in (*by_home, *by_site)} == {"cloud"}
 
 
 @pytest.mark.parametrize(("named", "read_at"), [(None, "cloud"), ("cloud", "cloud"), ("jfk", "jfk")])
@@ -148,7 +148,7 @@ def test_pipeline_when_an_output_has_outlived_its_site_then_inputs_may_still_nam
     writer, reading = job("counts"), job("reader", "out/counts")
     described = writer.model_copy(update={"output": writer.output.model_copy(update={"site": named})})
 
-    found = readdressed(PipelineSpec(name="delays", jobs=[described, reading]), jobs)
+    found = pipeline_with_current_sites(PipelineSpec(name="delays", jobs=[described, reading]), jobs)
 
     assert [each.inputs[0].site for each in found.jobs] == ["jfk", read_at]
 

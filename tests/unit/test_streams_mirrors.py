@@ -175,7 +175,7 @@ async def test_mirror_when_its_origin_was_out_of_reach_at_the_last_look_then_is_
 
 @pytest.mark.usefixtures("same_events")
 @pytest.mark.parametrize(
-    ("here", "kept_at", "feeds"),
+    ("here", "current_site", "feeds"),
     [
         pytest.param("lga", "cloud", gate_prefix("cloud", "lga"), id="at a third site"),
         pytest.param("cloud", "cloud", None, id="at the site that has it now"),
@@ -183,11 +183,11 @@ async def test_mirror_when_its_origin_was_out_of_reach_at_the_last_look_then_is_
     ],
 )
 async def test_mirror_when_its_stream_goes_on_at_another_site_then_goes_on_with_it_where_its_readers_are(
-    here: str, kept_at: str, feeds: str | None
+    here: str, current_site: str, feeds: str | None
 ) -> None:
     server = Server(begins=1)
     server.mirror = mirrored(150, active=1)
-    moved = INPUT.model_copy(update={"kept_at": kept_at})
+    moved = INPUT.model_copy(update={"current_site": current_site})
 
     assert await SiteStreams(cast(Any, server), here, Retention()).mirrors.renew(moved, 7_900)
 

@@ -366,7 +366,8 @@ STORED_AT_HEADER = "Nats-Time-Stamp"
 """The time at which a message was stored first, in the server's answer to a request for it."""
 
 FIRST_STORED_HEADER = "Towpath-Stored-At"
-"""The same of the former stream, on a message that was stored once more when its stream outlived its site."""
+"""Time at which the lost site's stream stored the message. The standby sets it on what it stores from the
+mirror of a reader."""
 
 NO_RESPONDERS = "503"
 """Value of the header `Status` in the server's own answer to a request that no one hears: there is no such
@@ -374,7 +375,7 @@ stream, or no link to it."""
 
 
 def storing_times(headers: Mapping[str, str]) -> list[str]:
-    """The times at which a message was stored: here, and at a site that its stream has outlived."""
+    """The times at which a message was stored: here, and then that at a lost site, if it is another one."""
     found = (headers.get(STORED_AT_HEADER), headers.get(FIRST_STORED_HEADER))
     return [time for time in found if time]
 
@@ -412,12 +413,13 @@ owner is not fenced, even at the moment when neither stream accepts it."""
 LIFE = "towpath-life"
 """Key in the metadata of an output's copy at a standby: the beginning of the ids in it. See `life_code`."""
 
-WHOLE = "towpath-whole"
-"""Key in the metadata of an output's copy: it had all that its origin had, once. Before, it cannot go on."""
+CAUGHT_UP = "towpath-caught-up"
+"""Key in the metadata of an output's copy, set once the copy has caught up with its origin. Without it, a
+copy must not become the output."""
 
-GOES_ON_AFTER = "towpath-goes-on-after"
-"""Key in the metadata of an output that outlived its site: the copy's last serial number when it became the
-output. Up to it, subscribers have had the results from that site's broker."""
+PROMOTED_AFTER = "towpath-promoted-after"
+"""Key in the metadata of an output that was promoted: the copy's last serial number then. Up to it, the
+broker of the lost site has published the results."""
 
 OUTPUT_SERIAL = "towpath-output-serial"
 """Key in a shadow's metadata: the output's last serial number when the shadow was opened."""

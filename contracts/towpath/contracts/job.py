@@ -247,8 +247,8 @@ class ResolvedInput(Model):
     """Form of the events: bare JSON objects, or results of a job in their envelope."""
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
-    kept_at: SiteName | None = Field(default=None, exclude_if=is_unused)
-    """Where the stream goes on, if it outlived its site: under its name, with the same serial numbers."""
+    current_site: SiteName | None = Field(default=None, exclude_if=is_unused)
+    """Where the stream is now, if its `site` was lost: under the same name, with the same serial numbers."""
     numbering: int = Field(default=0, ge=0)
     """Times that the job was told to go on in a stream that gives its serial numbers to other events,
     because it began again or lost its end. Ids of results must differ from those of the earlier events."""
@@ -269,12 +269,15 @@ class ResolvedInput(Model):
 
     @property
     def origin(self) -> SiteName:
-        """The site that has the stream now, and feeds its mirrors."""
-        return self.kept_at or self.site
+        """The site that has the stream now, and that feeds its mirrors."""
+        return self.current_site or self.site
 
     def local_stream(self, here: str) -> str:
-        """Return the stream at the site `here` that has the events: the stream itself, or a mirror of it."""
-        if self.kept_at is None:
+        """Return the stream at the site `here` that has the events: the stream itself, or a mirror of it.
+
+        A stream that is not where it began has a mirror at every site, also its own: the name stays.
+        """
+        if self.current_site is None:
             return local_stream(here, self.site, self.stream)
         return mirror_stream(self.site, self.stream)
 
@@ -286,17 +289,19 @@ class ResolvedOutput(Model):
     stream: str
     topic: Topic
     rejected_topic: Topic
-    begun_at: SiteName | None = Field(default=None, exclude_if=is_unused)
-    """Where the stream began, if it outlived that site: its readers know it by this."""
+    first_site: SiteName | None = Field(default=None, exclude_if=is_unused)
+    """Where the stream began, if it is not there any more: its readers know it by this site."""
 
     @property
-    def home(self) -> SiteName:
+    def home_site(self) -> SiteName:
         """The site by which readers know the stream."""
-        return self.begun_at or self.site
+        return self.first_site or self.site
 
     def at(self, site: SiteName) -> Self:
         """Return the same output as it goes on at another site."""
-        return self.model_copy(update={"site": site, "begun_at": None if site == self.home else self.home})
+        return self.model_copy(
+            update={"site": site, "first_site": None if site == self.home_site else self.home_site}
+        )
 
 
 class Version(NamedTuple):

@@ -88,13 +88,13 @@ class TakeOver(SiteCommand[Resumed]):
     assignment: Assignment
 
 
-class ContinueOutput(SiteCommand[Done]):
+class PromoteOutput(SiteCommand[Done]):
     """Standby: make the copy of a lost site's output the output. Refused if there is none.
 
     It accepts no owner yet.
     """
 
-    subject = f"{_SITE}.continue-output"
+    subject = f"{_SITE}.promote-output"
     answer = Done
     example = {
         "id": "f6",
@@ -102,7 +102,7 @@ class ContinueOutput(SiteCommand[Done]):
         "operation": "o1",
         "job": "hourly-jfk",
         "epoch": 3,
-        "output": {**EXAMPLE_ASSIGNMENT["output"], "site": "cloud", "begun_at": "jfk"},
+        "output": {**EXAMPLE_ASSIGNMENT["output"], "site": "cloud", "first_site": "jfk"},
         "readers": ["lga"],
     }
 
@@ -127,12 +127,12 @@ class HoldMirrors(SiteCommand[Done]):
         "id": "f7",
         "site": "lga",
         "operation": "o1",
-        "home": "jfk",
+        "home_site": "jfk",
         "streams": ["OUT_hourly-jfk", "REJECTED_hourly-jfk"],
     }
 
-    home: SiteName
-    """Where the streams began."""
+    home_site: SiteName
+    """The site by which readers know the streams."""
     streams: list[str]
 
 
@@ -201,4 +201,4 @@ class ForecastFailover(Command[StandbyView]):
 STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (ListStandbys, ForecastFailover, FailOverJob)
 """Served by the coordinator."""
 
-SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver, HoldMirrors, ContinueOutput)
+SITE_STANDBY_COMMANDS: tuple[type[Command[Any]], ...] = (KeepStandby, TakeOver, HoldMirrors, PromoteOutput)

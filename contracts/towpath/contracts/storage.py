@@ -180,7 +180,7 @@ class ValueStream(Model):
     job: JobName | None = None
     """Of results; null: its events are those of `site/metrics`."""
     after: int = Field(default=0, ge=0, exclude_if=is_unused)
-    """Its values begin behind this serial number: before, the stream was at another site."""
+    """Its values begin after this serial number: before, the stream was at another site."""
 
 
 class ValueCopy(Model):

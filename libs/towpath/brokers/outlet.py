@@ -215,9 +215,10 @@ class _Passage:
     async def _beginning(self, output: StreamView) -> dict[str, Any]:
         """Return where the bridge begins in an output, as the server takes it.
 
-        Of an output that outlived its site, the subscribers of that site's broker had the results before.
+        It passes over what a promoted copy had, if the last of that was stored after the bridge was set up:
+        the bridge of the lost site has published it.
         """
-        since, former = self._ends.since, output.goes_on_after
+        since, former = self._ends.since, output.promoted_after
         copied = await page(self._ends.server, self._ends.site, self._stream, former, 1) if former else []
         if any(datetime.fromisoformat(storing_times(one.headers)[0]) >= since for one in copied):
             return {"deliver_policy": "by_start_sequence", "opt_start_seq": former + 1}

@@ -80,7 +80,7 @@ def picture(
     names = {site.name for site in sites}
     present = [job for job in jobs if job.site in names]
     stays = {job.spec.name: why for job in present if (why := _bound(job, described, movable))}
-    streams = {(job.output.home, job.output.stream): job.spec.name for job in present}
+    streams = {(job.output.home_site, job.output.stream): job.spec.name for job in present}
     cores = _cores(present, described, measured)
     idle = MeshView(
         sites=tuple(_site(site, measured) for site in sites),

@@ -222,7 +222,7 @@ class OperationRecord(Model):
         return self.before is not None and self.entry_after.output != self.before.output
 
     @property
-    def continues_output(self) -> bool:
+    def promotes_output(self) -> bool:
         """True if the output outlives its site: the same stream goes on at another one."""
         return self.is_redirect and self.entry_after.output.stream == self.entry_before.output.stream
 

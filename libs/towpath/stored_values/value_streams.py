@@ -30,7 +30,7 @@ def value_streams(views: Iterable[StreamView], results: Iterable[str]) -> list[V
             topic = topic_of(view.republishes_to.removeprefix(MQTT_DELIVERY))
             if _is_wanted(topic, results):
                 job = view.name.removeprefix(OUTPUT_STREAM_PREFIX)
-                after = view.goes_on_after
+                after = view.promoted_after
                 found.append(ValueStream(name=view.name, created=view.created, job=job, after=after))
     return found
 

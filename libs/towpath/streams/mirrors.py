@@ -29,7 +29,8 @@ half a minute; a job with more than this to process is not held up."""
 
 
 HELD_S = 60.0
-"""A failover tells readers within some seconds where their stream goes on."""
+"""A failover takes some seconds until it tells readers where their stream is now. If it takes longer, because
+the standby is struck as well, mirrors take from the lost site again, should it be back."""
 
 ORIGIN_S = 2.0
 """Deadline of an origin's answer when it is looked at. A question that was lost in a cut holds the next one
@@ -37,13 +38,13 @@ up for so long, and a train's stop may last ten seconds."""
 
 
 @dataclass(frozen=True)
-class Mirrored:
-    """A stream of a site, and its mirror at another one."""
+class MirrorSpec:
+    """A mirror as it is to be."""
 
     name: str
     """Of the mirror."""
     site: str
-    """Where the stream is."""
+    """Where its origin is: also this site, for a stream that was promoted here."""
     stream: str
     repeats_within: int = 0
     """As in `ResolvedInput`."""
@@ -87,12 +88,12 @@ class Mirrors:
 
         Its serial numbers are the origin's.
         """
-        mirrored = Mirrored.of(resolved, self._streams.site)
+        mirrored = MirrorSpec.of(resolved, self._streams.site)
         if mirrored is not None:
             await self.make(mirrored, mirrored.begin(after))
         return resolved.local_stream(self._streams.site)
 
-    async def make(self, mirrored: Mirrored, begin: int) -> None:
+    async def make(self, mirrored: MirrorSpec, begin: int) -> None:
         """Make a mirror that begins at a serial number, if there is none of that name."""
         async with self._locks[mirrored.name]:
             try:
@@ -111,7 +112,7 @@ class Mirrors:
         lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
         origin could help, and is out of reach.
         """
-        mirrored = Mirrored.of(resolved, self._streams.site)
+        mirrored = MirrorSpec.of(resolved, self._streams.site)
         if mirrored is None:
             return
         async with self._locks[mirrored.name]:
@@ -134,10 +135,10 @@ class Mirrors:
 
         All readers have processed the serial numbers up to `processed`.
         """
-        mirrored = Mirrored.of(resolved, self._streams.site)
+        mirrored = MirrorSpec.of(resolved, self._streams.site)
         return mirrored is not None and await self.keep(mirrored, mirrored.begin(processed))
 
-    async def keep(self, mirrored: Mirrored, needed: int) -> bool:
+    async def keep(self, mirrored: MirrorSpec, needed: int) -> bool:
         """Make a mirror again if it would go on wrongly, or not soon. Return True if it was so.
 
         Wrongly: the stream has outlived the site that fed the mirror, and goes on at another one. Or an
@@ -159,7 +160,7 @@ class Mirrors:
             if mirror.fed_by is None and self._is_held(mirrored):
                 return False
             if mirror.fed_by != self._feeding(mirrored):
-                why, begin = "has the stream now", needed
+                why, begin = "does not feed its mirror", needed
             elif not await self._is_copy(mirror, origin, mirrored):
                 why, begin = "has other events since it lost its end, or began again", 1
             elif was_unfed and not mirror.is_fed and _is_little(mirror, begin):
@@ -184,11 +185,11 @@ class Mirrors:
             closed = data_plane.closed_subject(self._streams.site, name)
             await self._streams.ensure(self._streams.kept(name, subjects=[closed]))
 
-    def _is_held(self, mirrored: Mirrored) -> bool:
+    def _is_held(self, mirrored: MirrorSpec) -> bool:
         until, origin = self._held.get(mirrored.name, (0.0, None))
         return time.monotonic() < until and origin == self._feeding(mirrored)
 
-    async def _is_copy(self, mirror: StreamView, origin: StreamView, mirrored: Mirrored) -> bool:
+    async def _is_copy(self, mirror: StreamView, origin: StreamView, mirrored: MirrorSpec) -> bool:
         """Tell if the newest message of a mirror, now and at the last look, is that of its origin."""
         if mirror.last > origin.last:
             return False
@@ -202,16 +203,16 @@ class Mirrors:
 
     async def drop(self, resolved: ResolvedInput) -> None:
         """Delete the mirror of another site's stream, if there is one."""
-        mirrored = Mirrored.of(resolved, self._streams.site)
+        mirrored = MirrorSpec.of(resolved, self._streams.site)
         if mirrored is not None:
             await self._streams.delete(mirrored.name)
 
-    def _feeding(self, mirrored: Mirrored) -> tuple[str, str]:
+    def _feeding(self, mirrored: MirrorSpec) -> tuple[str, str]:
         """Return what `StreamView.fed_by` is of a mirror that is fed as it should be."""
         external = fed_by(mirrored.site, mirrored.stream, self._streams.site).external
         return external.api if external else "", mirrored.stream
 
-    async def _make(self, mirrored: Mirrored, begin: int) -> None:
+    async def _make(self, mirrored: MirrorSpec, begin: int) -> None:
         origin = fed_by(mirrored.site, mirrored.stream, self._streams.site, begin)
         config = self._streams.kept(mirrored.name)
         # Not `mirror_direct`: the server would answer for the origin's name, too. This site has an IN itself.

@@ -1,15 +1,15 @@
-"""Copies of other sites' outputs: mirrors that become the outputs when those sites are lost.
+"""Copies of other sites' outputs: mirrors that are promoted to outputs when those sites are lost.
 
 A copy has the name, the serial numbers and the message ids of its origin. So the job that takes over finds
-what the lost site has published, and jobs that read the output go on where they stood.
+what the lost site has published, and jobs that read the output continue where they stood.
 
 What happens when
 
 - the copy lacks what a reader's mirror has: the reader has perhaps processed it. It is stored here first,
   under the serial numbers that it had.
-- going on is interrupted at any line, or repeated: it stores what is missing still.
-- the lost site comes back: its stream is another one by then. No one reads it, and a job that gets a standby
-  there replaces it by a copy.
+- a promotion is interrupted at any line, or repeated: the next call stores what is still missing.
+- the lost site comes back: its stream is no longer the output. No one reads it, and a copy takes its place if
+  that site becomes the standby.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.message import SiteName
-from towpath.streams.mirrors import Mirrored
+from towpath.streams.mirrors import MirrorSpec
 from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
 from towpath.streams.stream_view import StreamView, stream_view
@@ -34,8 +34,11 @@ READER_S = 8.0
 """For the answer of a reader's site. Its gate asks the coordinator first, for up to five seconds."""
 
 MOST_AHEAD = 10_000
-"""A reader is ahead of the copy by what came within milliseconds. It is believed for no more: anyone who
-holds its site could store results of the lost one."""
+"""A reader is usually ahead of the copy by what came within milliseconds. It is believed for no more than
+this: anyone who holds its site could store results of the lost one."""
+
+COPIED_MARKS = (data_plane.OVERLAP,)
+"""Metadata of an output that its copy has as well."""
 
 _Subject = Callable[[str, str, str, int | str], str]
 
@@ -54,24 +57,24 @@ class OutputCopies:
         """
         for stream, _ in _kept_by(output):
             origin = await self._streams.view(output.site, stream)
-            marks = {key: origin.metadata[key] for key in _COPIED_MARKS if key in origin.metadata}
-            copied = Mirrored(stream, output.site, stream, metadata={data_plane.LIFE: origin.life} | marks)
+            marks = {key: origin.metadata[key] for key in COPIED_MARKS if key in origin.metadata}
+            copied = MirrorSpec(stream, output.site, stream, metadata={data_plane.LIFE: origin.life} | marks)
             known = await self._own(stream)
             if known is not None and (known.fed_by is None or known.life != origin.life):
-                # The job had its output here, before that went on at the other site; or it began again there.
+                # Here is an older output of the job, or a copy of a stream that began again.
                 check_epoch(stream, epoch, accepted_epoch(known))
                 await self._streams.delete(data_plane.live_stream(stream))
                 await self._streams.delete(stream)
             await self._streams.mirrors.make(copied, 1)
             await self._streams.mirrors.keep(copied, 1)
             copy = await self._streams.view(self._streams.site, stream)
-            whole = {data_plane.WHOLE: "yes"} if copy.last >= origin.last else {}
+            whole = {data_plane.CAUGHT_UP: "yes"} if copy.last >= origin.last else {}
             await self._streams.change_metadata(stream, {**copied.metadata, **whole})
 
-    async def is_whole(self, output: ResolvedOutput) -> bool:
-        """Tell if a copy of an output is here that can go on."""
+    async def has_caught_up(self, output: ResolvedOutput) -> bool:
+        """Tell if a copy of an output is here that can be promoted."""
         found = [await self._own(stream) for stream, _ in _kept_by(output)]
-        return all(view is not None and data_plane.WHOLE in view.metadata for view in found)
+        return all(view is not None and data_plane.CAUGHT_UP in view.metadata for view in found)
 
     async def drop(self, output: ResolvedOutput) -> None:
         """Delete the copy of an output, if there is one. An output itself stays."""
@@ -80,11 +83,13 @@ class OutputCopies:
             if known is not None and known.fed_by is not None:
                 await self._streams.delete(stream)
 
-    async def go_on(self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]) -> None:
-        """Make the copy the output. It accepts this site only, under the epoch of the job's lost owner.
+    async def promote(
+        self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]
+    ) -> None:
+        """Promote the copy to the output. It accepts this site only, under the epoch of the job's lost owner.
 
         At the sites `readers` are mirrors that may have more of it. Raises `TowpathError`: `failed` without a
-        copy, `fenced` when the output has gone on already.
+        copy, `fenced` when another epoch has been set since.
         """
         check_epoch(f"the output of {job}", epoch, await self._streams.accepted_epoch(output.stream))
         for stream, _ in _kept_by(output):
@@ -92,10 +97,10 @@ class OutputCopies:
                 raise TowpathError(
                     ErrorCode.FAILED, f"there is no copy of {stream} here", field="output", value=stream
                 )
-        await self._streams.accept(job, {epoch: self._streams.site}, output, goes_on=True)
+        await self._streams.accept(job, {epoch: self._streams.site}, output, promotes=True)
         for stream, subject in _kept_by(output):
             here = subject(self._streams.site, self._streams.site, job, epoch)
-            await self._complete(stream, data_plane.mirror_stream(output.home, stream), here, readers)
+            await self._complete(stream, data_plane.mirror_stream(output.home_site, stream), here, readers)
 
     async def _complete(self, stream: str, mirror: str, subject: str, readers: Sequence[SiteName]) -> None:
         """Store what the mirror of a reader has and the copy lacks."""
@@ -107,7 +112,7 @@ class OutputCopies:
             first = await page(self._streams.connection, site, mirror, copy.last + 1, 1)
             follows = bool(first) and first[0].serial == copy.last + 1 and end - copy.last <= MOST_AHEAD
             if not (follows and await self._agree(stream, copy.last, site, mirror)):
-                log.error("%s at %s ends at %d, and does not continue the copy", mirror, site, end)
+                log.error("readers of %s at %s are ahead of its copy, and will stop", mirror, site)
                 continue
             async for messages in pages_after(self._streams.connection, site, mirror, copy.last, through=end):
                 await self._store(messages, subject)
@@ -140,10 +145,6 @@ class OutputCopies:
 
     async def _own(self, stream: str) -> StreamView | None:
         return await stream_view(self._streams.connection, self._streams.site, stream)
-
-
-_COPIED_MARKS = (data_plane.OVERLAP,)
-"""Metadata of an output that its copy has as well."""
 
 
 def _kept_by(output: ResolvedOutput) -> tuple[tuple[str, _Subject], tuple[str, _Subject]]:

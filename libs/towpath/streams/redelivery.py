@@ -86,7 +86,7 @@ class Redelivery:
             is_cut = store.last > self._keeper.after and store.first > self._keeper.after + 1
             passed = dict(self._keeper.passed)
             for output in await self._outputs():
-                after = self._keeper.passed.get(_key(output), output.goes_on_after)
+                after = self._keeper.passed.get(_key(output), output.promoted_after)
                 given += await self._give_missing(output, after, present, is_cut=is_cut)
                 passed[_key(output)] = output.last
             self._keeper = replace(self._keeper, passed=passed)
@@ -149,7 +149,7 @@ class Redelivery:
         """
         if before is None:
             return output.last
-        passed = before.passed.get(_key(output), output.goes_on_after)
+        passed = before.passed.get(_key(output), output.promoted_after)
         if passed == output.last:
             return passed
         jetstream, subject = self._streams.jetstream, _subject(output)

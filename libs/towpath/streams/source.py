@@ -240,8 +240,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
             raise EventsLost(self.stream, position + 1, view.first - 1)
         if begin.stored_at and (view.last > position or not self._has_looked):
             there = self._stored_at(position, view)
-            moved = there not in ("", begin.stored_at)
-            if moved and begin.stored_at not in self.log.storing_times(self.stream, position):
+            differs = there not in ("", begin.stored_at)
+            if differs and begin.stored_at not in self.log.storing_times(self.stream, position):
                 raise EventsRenumbered(self.stream, begin, view.first, view.last, there)
         self._has_looked = True
         return view

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from towpath.contracts.data_plane import GOES_ON_AFTER, LIFE, api_for, epochs_of, life_code
+from towpath.contracts.data_plane import LIFE, PROMOTED_AFTER, api_for, epochs_of, life_code
 
 if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for that.
     from nats.aio.client import Client
@@ -69,9 +69,9 @@ class StreamView:
         return self.metadata.get(LIFE) or life_code(self.created)
 
     @property
-    def goes_on_after(self) -> int:
-        """Of an output that outlived its site, the last serial number that it had there; else 0."""
-        return int(self.metadata.get(GOES_ON_AFTER, "0"))
+    def promoted_after(self) -> int:
+        """Of an output that was promoted, the last serial number of the copy then; else 0."""
+        return int(self.metadata.get(PROMOTED_AFTER, "0"))
 
     @property
     def epochs(self) -> list[int]:

@@ -255,14 +255,14 @@ class SiteStreams:
         *,
         diverted: int | None = None,
         overlaps: dict[str, str] | None = None,
-        goes_on: bool = False,
+        promotes: bool = False,
     ) -> None:
         """Let the job's output streams accept these owners (epoch → owner) and nothing else.
 
         Make the streams if they do not exist. There are two owners only while the job has a twin. `diverted`
         names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps` has the new
-        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks. `goes_on`: copies of a lost site's
-        streams become the output. Without it, copies that were left here are deleted.
+        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks. `promotes`: copies of a lost site's
+        streams become the output.
         """
         # Rejected events first: the owner changes when the result stream changes.
         for kept in reversed(_kept_by(job, output)):
@@ -271,7 +271,7 @@ class SiteStreams:
             else:
                 overlap = overlaps.get(kept.stream, "")
             accepts = [kept.subject(self.site, owner, job, epoch) for epoch, owner in sorted(owners.items())]
-            await self._ensure_output(kept, accepts, overlap, diverted, goes_on=goes_on)
+            await self._ensure_output(kept, accepts, overlap, diverted, promotes=promotes)
 
     async def accepted_epoch(self, stream: str) -> int | None:
         """Return the latest epoch that an output stream accepts; None without a stream, or an epoch."""
@@ -306,14 +306,15 @@ class SiteStreams:
         overlap: str,
         diverted: int | None = None,
         *,
-        goes_on: bool = False,
+        promotes: bool = False,
     ) -> None:
         """Make or change an output stream that republishes to its topic.
 
-        The stream itself serves QoS 1 sessions, its one-message stream all other subscribers.
+        The stream itself serves QoS 1 sessions, its one-message stream all other subscribers. A copy of
+        another site's output under that name is promoted, with `promotes`, or else deleted first.
         """
         public, known = subject_of(kept.topic), await self._own(kept.stream)
-        if known is not None and known.fed_by is not None and not goes_on:
+        if known is not None and known.fed_by is not None and not promotes:
             await self.delete(kept.stream)
             known = None
         lasting = _lasting(known)
@@ -328,15 +329,15 @@ class SiteStreams:
                 metadata=lasting | {key: mark for key, mark in marks.items() if mark},
             )
         )
-        former = int(lasting.get(data_plane.GOES_ON_AFTER, "0"))
+        former = int(lasting.get(data_plane.PROMOTED_AFTER, "0"))
         await self.ensure_live(kept.stream, every_owner, to=public, after=former)
 
     async def ensure_live(self, stream: str, subjects: str, *, to: str, after: int = 0) -> None:
         """Make or change the one-message stream that publishes what `stream` stores to `to`.
 
         It serves subscribers of QoS 0 and of NATS, because a stream republishes to one place only. It is on
-        disk, so that it knows its position after a crash. What the stream has up to serial `after`, the
-        subscribers of another site had.
+        disk, so that it knows its position after a crash. Messages up to serial `after` are not published:
+        the broker of a lost site did that.
         """
         live = StreamConfig(
             name=data_plane.live_stream(stream),
@@ -390,9 +391,9 @@ def _lasting(output: StreamView | None) -> dict[str, str]:
     """Return the metadata that an output keeps as long as it exists; those of a copy that becomes one now."""
     if output is None:
         return {}
-    lasting = (data_plane.LIFE, data_plane.WHOLE, data_plane.GOES_ON_AFTER)
+    lasting = (data_plane.LIFE, data_plane.CAUGHT_UP, data_plane.PROMOTED_AFTER)
     kept = {key: output.metadata[key] for key in lasting if key in output.metadata}
-    return kept if output.fed_by is None else {**kept, data_plane.GOES_ON_AFTER: str(output.last)}
+    return kept if output.fed_by is None else {**kept, data_plane.PROMOTED_AFTER: str(output.last)}
 
 
 def _window(retention: Retention) -> float:

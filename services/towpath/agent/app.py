@@ -81,7 +81,7 @@ from towpath.contracts.site_commands import (
     StopJob,
     TryCode,
 )
-from towpath.contracts.standby import ContinueOutput, HoldMirrors, KeepStandby, TakeOver
+from towpath.contracts.standby import HoldMirrors, KeepStandby, PromoteOutput, TakeOver
 from towpath.contracts.upgrade import RestartAgent
 from towpath.contracts.uplink import ReportUplinks, SetUplinks
 from towpath.hooks.extension import at_site
@@ -195,7 +195,7 @@ async def _serve(
     await bus.serve(KeepStandby, looked_at(standbys.keep), site=site)
     await bus.serve(TakeOver, looked_at(standbys.take_over), site=site)
     await bus.serve(HoldMirrors, looked_at(standbys.hold_mirrors), site=site)
-    await bus.serve(ContinueOutput, looked_at(standbys.continue_output), site=site)
+    await bus.serve(PromoteOutput, looked_at(standbys.promote_output), site=site)
     await bus.serve(AdjustJob, looked_at(Adjustments(site, jobs).adjust), site=site)
     await bus.serve(DeliverBroadcast, looked_at(Broadcasts(streams).deliver), site=site)
 

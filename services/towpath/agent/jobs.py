@@ -171,7 +171,8 @@ class Jobs:
     async def keep_assignment(self, assignment: Assignment) -> None:
         """Record an assignment before it is executed. A standby that becomes anything else needs no copy."""
         known = self.assignments.get(assignment.spec.name)
-        if known is not None and DesiredState.STANDBY in {known.desired} - {assignment.desired}:
+        was_standby = known is not None and known.desired is DesiredState.STANDBY
+        if was_standby and assignment.desired is not DesiredState.STANDBY:
             await self.output_copies.drop(assignment.output)
         await asyncio.to_thread(self.store.save, assignment)
         self.assignments[assignment.spec.name] = assignment

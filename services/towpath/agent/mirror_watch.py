@@ -10,7 +10,7 @@ from nats.errors import Error as NatsError
 from towpath.agent.jobs import Jobs
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import ResolvedInput
-from towpath.streams.mirrors import Mirrored
+from towpath.streams.mirrors import MirrorSpec
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
     """
     found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
     for assignment in list(jobs.assignments.values()):
-        away = [entry for entry in assignment.inputs if Mirrored.of(entry, jobs.streams.site)]
+        away = [entry for entry in assignment.inputs if MirrorSpec.of(entry, jobs.streams.site)]
         position = await asyncio.to_thread(jobs.position, assignment) if away else {}
         for entry in away:
             here, place = position.get(entry.name, 0), (entry.site, entry.stream)
             known, processed = found.get(place, (entry, here))
             reader = max(known, entry, key=lambda one: one.repeats_within)
-            reader = reader.model_copy(update={"kept_at": known.kept_at or entry.kept_at})
+            reader = reader.model_copy(update={"current_site": known.current_site or entry.current_site})
             found[place] = reader, min(processed, here)
     return list(found.values())

@@ -24,9 +24,9 @@ from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import Resumed
 from towpath.contracts.reply import Done
 from towpath.contracts.standby import (
-    ContinueOutput,
     HoldMirrors,
     KeepStandby,
+    PromoteOutput,
     StandbyCopy,
     StandbyKept,
     TakeOver,
@@ -82,11 +82,11 @@ class Standbys:
             transfer=self._reception.name_of(command.operation),
             state=state,
             mirrored=await self._mirrored(wanted),
-            has_output=await self._jobs.output_copies.is_whole(wanted.output),
+            has_output=await self._jobs.output_copies.has_caught_up(wanted.output),
         )
 
     async def _copy_output(self, assignment: Assignment) -> None:
-        """Copy the job's output. Its state is copied, too, if that cannot be."""
+        """Copy the job's output. If that fails, only log it: the state must still be copied."""
         try:
             await self._jobs.output_copies.keep(assignment.output, assignment.epoch)
         except (TowpathError, NatsError, OSError) as error:
@@ -134,13 +134,15 @@ class Standbys:
     async def hold_mirrors(self, command: HoldMirrors) -> Done:
         """See `HoldMirrors`."""
         for stream in command.streams:
-            await self._jobs.streams.mirrors.hold(mirror_stream(command.home, stream))
+            await self._jobs.streams.mirrors.hold(mirror_stream(command.home_site, stream))
         return Done()
 
-    async def continue_output(self, command: ContinueOutput) -> Done:
-        """See `ContinueOutput`."""
+    async def promote_output(self, command: PromoteOutput) -> Done:
+        """See `PromoteOutput`."""
         async with self._jobs.lock(command.job):
-            await self._jobs.output_copies.go_on(command.job, command.epoch, command.output, command.readers)
+            await self._jobs.output_copies.promote(
+                command.job, command.epoch, command.output, command.readers
+            )
         return Done()
 
     async def take_over(self, command: TakeOver) -> Resumed:

@@ -1,7 +1,7 @@
-"""Tell jobs where the outputs that they read go on, after a failover.
+"""Tell jobs where the outputs that they read are now, after a failover.
 
-A job that reads an output of a lost site waits at its end. It needs no new position, because the output goes
-on under the same serial numbers. What is told is one more revision of the job, as after any adjustment.
+A job that reads an output of a lost site waits at its end. It needs no new position, because the promoted
+copy has the same serial numbers. What is told is one more revision of the job, as after any adjustment.
 
 - It is told again if the job is busy, or its site away: until the registry says what the outputs say.
 - A coordinator that dies leaves the operation in the journal, or it is decided again.
@@ -19,7 +19,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import Capability, SiteState
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing
-from towpath.coordinator.jobs.topics import followed
+from towpath.coordinator.jobs.topics import with_current_sites
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
 from towpath.protocols.record import OperationRecord
 
@@ -33,17 +33,17 @@ ASKED_BY = "coordinator"
 
 
 async def watch(situation: Situation, operations: Operations) -> None:
-    """Look for jobs that read at a lost site what goes on at another one, until cancelled."""
+    """Look for jobs that read at a lost site what is at another one now, until cancelled."""
     told_at: dict[str, float] = {}
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
-        for name in await _behind(situation):
+        for name in await _untold(situation):
             if time.monotonic() - told_at.get(name, -AGAIN_S) >= AGAIN_S:
                 told_at[name] = time.monotonic()
                 await _tell(name, situation, operations)
 
 
-async def _behind(situation: Situation) -> list[str]:
+async def _untold(situation: Situation) -> list[str]:
     """Return the jobs that are to be told, and that can be told now."""
     jobs, locks = await situation.registry.jobs(), await situation.registry.locks()
     sites = situation.sites
@@ -51,7 +51,7 @@ async def _behind(situation: Situation) -> list[str]:
         name
         for name, entry in jobs.items()
         if name not in locks
-        and followed(entry, jobs) != entry
+        and with_current_sites(entry, jobs) != entry
         and sites.state(entry.site) is SiteState.UP
         and sites.can(entry.site, Capability.OUTPUT_COPY)
     ]
@@ -63,9 +63,9 @@ async def _tell(job: str, situation: Situation, operations: Operations) -> None:
         plan = partial(plan_following, command, situation)
         answer = await operations.accept(command, job, plan, wait=False)
     except (TowpathError, Nothing, KeyError) as error:
-        log.warning("%s was not told where its inputs go on: %s", job, error)
+        log.warning("%s was not told where its inputs are now: %s", job, error)
     else:
-        log.info("%s is told where its inputs go on: %s", job, answer.operation)
+        log.info("%s is told where its inputs are now: %s", job, answer.operation)
 
 
 async def plan_following(command: UpdateJob, situation: Situation) -> OperationRecord:
@@ -73,7 +73,7 @@ async def plan_following(command: UpdateJob, situation: Situation) -> OperationR
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     await check_free(before.spec.name, situation)
-    after = followed(before, jobs)
+    after = with_current_sites(before, jobs)
     if after == before:
         raise Nothing
     return record_of(
@@ -82,5 +82,5 @@ async def plan_following(command: UpdateJob, situation: Situation) -> OperationR
         before.spec.name,
         before=before,
         after=after.model_copy(update={"revision": before.revision + 1}),
-        note="reads on where an output has outlived its site",
+        note="an output that it reads is at another site now",
     )

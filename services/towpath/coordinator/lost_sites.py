@@ -8,7 +8,7 @@ import logging
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import SiteState
 from towpath.contracts.standby import FailOverJob
-from towpath.coordinator.jobs.failover import begin_failover
+from towpath.coordinator.jobs.failover import prepare_failover
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.situation import Situation
@@ -46,7 +46,9 @@ def is_lost(entry: JobEntry, situation: Situation, after_s: float) -> bool:
 async def _fail_over(entry: JobEntry, situation: Situation, operations: Operations) -> bool:
     command = FailOverJob(job=entry.spec.name, asked_by=ASKED_BY, wait=False)
     try:
-        await operations.accept(command, command.job, lambda: begin_failover(command, situation), wait=False)
+        await operations.accept(
+            command, command.job, lambda: prepare_failover(command, situation), wait=False
+        )
     except TowpathError as error:
         log.warning("%s does not go on at its standby: %s", command.job, error)
         return False

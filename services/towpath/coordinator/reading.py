@@ -74,4 +74,4 @@ def _mirrors(record: OperationRecord) -> Iterator[tuple[str, str]]:
     output = record.entry_after.output
     for stream in (output.stream, rejected_stream(output.stream)):
         for site in record.readers:
-            yield site, mirror_stream(output.home, stream)
+            yield site, mirror_stream(output.home_site, stream)

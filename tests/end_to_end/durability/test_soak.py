@@ -81,17 +81,17 @@ it cannot write."""
 Fault = Strike | HubTrouble
 
 FAULTS: dict[str, list[Fault]] = {
-    "kill": [usual_strikes.killed(name) for name in (*PROCESSES, *ENGINES)],
-    "pause": [usual_strikes.stopped(name, BROKER_PAUSE_S) for name in (*PROCESSES, *ENGINES)],
-    "clock": [usual_strikes.ahead(name, OUTAGE_S) for name in (*PROCESSES, *ENGINES)],
+    "kill": [usual_strikes.kill(name) for name in (*PROCESSES, *ENGINES)],
+    "pause": [usual_strikes.pause(name, BROKER_PAUSE_S) for name in (*PROCESSES, *ENGINES)],
+    "clock": [usual_strikes.clock_jump(name, OUTAGE_S) for name in (*PROCESSES, *ENGINES)],
     "disk": [usual_strikes.disk_full(name, OUTAGE_S) for name in FILES_OF],
     "link": [
         usual_strikes.cut(site, OUTAGE_S, only)
         for site in SITES
         for only in ("", "to_hub", "to_site", "from_redis")
     ],
-    "sleep": [usual_strikes.asleep(site, BROKER_PAUSE_S) for site in SITES],
-    "power": [usual_strikes.without_power(name) for name in (*SITES, HUB_SCOPE)],
+    "sleep": [usual_strikes.pause_machine(site, BROKER_PAUSE_S) for site in SITES],
+    "power": [usual_strikes.power(name) for name in (*SITES, HUB_SCOPE)],
     "hub": [*HubTrouble],
 }
 """Faults of each kind. A kind is drawn, and then one of its faults."""

@@ -25,13 +25,12 @@ from towpath.contracts.data_plane import (
     rejected_subject,
     sink_subject,
     stored_id,
-    storing_times,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.site import Retention
 from towpath.mesh.service_table import SITE_SERVER
-from towpath.streams.mirrors import Mirrored
+from towpath.streams.mirrors import MirrorSpec
 from towpath.streams.output_copies import OutputCopies
 from towpath.streams.pages import read_after
 from towpath.streams.published import published_since
@@ -99,11 +98,11 @@ class Sites:
         """Let the copy end at a serial number, where jfk goes on: it is behind when the site is lost."""
         for stream in (REJECTED, OUTPUT.stream):
             held, life = f"HELD_{stream}", await stream_life(self.lga.connection, "jfk", stream)
-            await self.lga.mirrors.make(Mirrored(held, "jfk", stream), 1)
+            await self.lga.mirrors.make(MirrorSpec(held, "jfk", stream), 1)
             await self.reaches(held, serial if stream == OUTPUT.stream else 1)
             config = (await self.lga.jetstream.stream_info(held)).config
             await self.lga.jetstream.update_stream(replace(config, mirror=None, subjects=[f"held.{stream}"]))
-            await self.lga.mirrors.make(Mirrored(stream, "lga", held, metadata={"towpath-life": life}), 1)
+            await self.lga.mirrors.make(MirrorSpec(stream, "lga", held, metadata={"towpath-life": life}), 1)
             await self.reaches(stream, serial if stream == OUTPUT.stream else 1)
 
     def reader(self) -> StreamReader:
@@ -140,7 +139,7 @@ async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader
     await sites.mesh.stop(f"jfk-{SITE_SERVER}")
 
     for _ in range(2):  # Its answer may be lost.
-        await sites.copies.go_on(JOB, 1, GONE_ON, ["lga", "jfk"])
+        await sites.copies.promote(JOB, 1, GONE_ON, ["lga", "jfk"])
     await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
 
     # The checkpoint was copied after micro-batch 0: micro-batch 1 runs again, and has more events by now. New
@@ -149,10 +148,10 @@ async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader
     assert await sites.stored() == [(n + 1, n) for n in range(18)]
     assert await sites.stored(REJECTED) == [(1, 0), (2, 10)]
     with pytest.raises(TowpathError) as late:
-        await sites.copies.go_on(JOB, 1, GONE_ON, ["lga"])
+        await sites.copies.promote(JOB, 1, GONE_ON, ["lga"])
     assert late.value.detail.code is ErrorCode.FENCED
 
-    assert await sites.lga.mirrors.renew(READ.model_copy(update={"kept_at": "lga"}), 15)
+    assert await sites.lga.mirrors.renew(READ.model_copy(update={"current_site": "lga"}), 15)
     await sites.reaches(MIRROR, 18)
     went_on = await asyncio.to_thread(sites.reader().latestOffset, read, ReadAllAvailable())
     assert went_on["serial"] == 18, "the reader goes on where it stood"
@@ -169,13 +168,13 @@ async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_on
     await sites.reaches(MIRROR, 10)
 
     await sites.lga.mirrors.hold(MIRROR)
-    await sites.copies.go_on(JOB, 1, GONE_ON, ["lga"])
+    await sites.copies.promote(JOB, 1, GONE_ON, ["lga"])
     await sites.publish(10, 5, batch=1)  # A zombie: no one has told the job at jfk.
     assert not await sites.lga.mirrors.renew(READ, 10)
     await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
     await sites.publish(100, 2, at="lga", epoch=2, batch=1)
 
-    assert await sites.lga.mirrors.renew(READ.model_copy(update={"kept_at": "lga"}), 10)
+    assert await sites.lga.mirrors.renew(READ.model_copy(update={"current_site": "lga"}), 10)
     await sites.reaches(MIRROR, 12)
     assert [n for _, n in await sites.stored(MIRROR)] == [*range(10), 100, 101]
 
@@ -188,7 +187,7 @@ async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sit
     async with sites.mesh.device("lga") as device:
         await device.subscribe("counts", qos=1)
 
-        await sites.copies.go_on(JOB, 1, GONE_ON, [])
+        await sites.copies.promote(JOB, 1, GONE_ON, [])
         await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
         await sites.publish(10, 2, at="lga", epoch=2, batch=1)
 
@@ -232,7 +231,7 @@ async def test_copy_when_the_output_was_here_before_it_went_on_elsewhere_then_ta
     await sites.reaches(OUTPUT.stream, 3)
     assert (await sites.lga.view("lga", OUTPUT.stream)).fed_by is not None
     await sites.copies.keep(OUTPUT, 1)
-    assert await sites.copies.is_whole(OUTPUT)
+    assert await sites.copies.has_caught_up(OUTPUT)
 
 
 async def test_copy_when_the_output_is_here_under_a_later_epoch_then_a_late_command_deletes_nothing(
@@ -264,9 +263,4 @@ async def test_output_when_there_is_no_copy_then_does_not_begin_again_under_its_
     sites: Sites,
 ) -> None:
     with pytest.raises(TowpathError, match="no copy"):
-        await sites.copies.go_on(JOB, 1, GONE_ON, [])
-
-
-def test_message_when_it_was_stored_once_more_then_has_both_times() -> None:
-    headers = {"Nats-Time-Stamp": "2026-01-01T00:00:02Z", "Towpath-Stored-At": "2026-01-01T00:00:01Z"}
-    assert storing_times(headers) == ["2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"]
+        await sites.copies.promote(JOB, 1, GONE_ON, [])

@@ -291,20 +291,20 @@ def _harm(cell: Cell, fault: FaultName, actor: ActorName, begins: Trigger, outag
     pause_s = min(BROKER_PAUSE_S, outage_s)
     match fault:
         case FaultName.KILL:
-            strike = usual_strikes.killed(process)
+            strike = usual_strikes.kill(process)
         case FaultName.STOP:
-            strike = usual_strikes.stopped(process, pause_s if actor in BROKERS else outage_s)
+            strike = usual_strikes.pause(process, pause_s if actor in BROKERS else outage_s)
         case FaultName.SUSPEND:
-            strike = usual_strikes.asleep(machine, pause_s)
+            strike = usual_strikes.pause_machine(machine, pause_s)
         case FaultName.CLOCK:
-            strike = usual_strikes.ahead(process, outage_s)
+            strike = usual_strikes.clock_jump(process, outage_s)
         case FaultName.CUT | FaultName.CUT_TO_HUB | FaultName.CUT_TO_SITE | FaultName.CUT_FROM_REDIS:
             only = fault.removeprefix("cut").removeprefix("-").replace("-", "_")
             strike = usual_strikes.cut(machine, outage_s, only)
         case FaultName.DISK_FULL:
             strike = usual_strikes.disk_full(process, outage_s)
         case FaultName.POWER | FaultName.LOSE_DISK:
-            strike = usual_strikes.without_power(machine, lose_disks=fault is FaultName.LOSE_DISK)
+            strike = usual_strikes.power(machine, lose_disks=fault is FaultName.LOSE_DISK)
         case FaultName.LOSE_REPLY:
             return _intercepted(begins, Meddling.LOSE_REPLY)
         case FaultName.TWICE:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -300,7 +299,7 @@ class Commands:
         await self.restoration.send(RemoveJob(job=removal.job, drain=removal.drain))
 
     async def _fail_over(self, given: Failover) -> None:
-        async def ask() -> None:
+        async def ask(_: float) -> None:
             await self._accepted(FailOverJob(job=given.job, wait=False), given.job)
 
         # Not allowed as long as the site is not missed.
@@ -310,8 +309,11 @@ class Commands:
         to = ["--to", given.to] if given.to else []
         called = ["--home", str(self.stage.home.root), "upgrade", given.site, *to]
         arguments = ["-m", "towpath.cli", *called, "--within", f"{UPGRADE_STEP_S:g}"]
-        program = ProcessRun(path=sys.executable, arguments=arguments, timeout_s=given.within_s)
-        await _repeated(partial(run_program, program), given.within_s, (ErrorCode.FAILED,), AGAIN_S)
+
+        async def call(left_s: float) -> None:
+            await run_program(ProcessRun(path=sys.executable, arguments=arguments, timeout_s=left_s))
+
+        await _repeated(call, given.within_s, (ErrorCode.FAILED,), AGAIN_S)
 
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
@@ -382,14 +384,17 @@ def what_of(step: Step) -> str:
 
 
 async def _repeated(
-    attempt: Callable[[], Awaitable[None]], within_s: float, again: Collection[ErrorCode], pause_s: float
+    attempt: Callable[[float], Awaitable[None]], within_s: float, again: Collection[ErrorCode], pause_s: float
 ) -> None:
-    """Try something until it succeeds. Raises its `TowpathError` for another code, or when time is over."""
+    """Try something until it succeeds. It is given the seconds that are left.
+
+    Raises its `TowpathError` for another code, or when time is over.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + within_s
     while True:
         try:
-            return await attempt()
+            return await attempt(max(end - loop.time(), pause_s))
         except TowpathError as error:
             if error.detail.code not in again or loop.time() > end:
                 raise

@@ -8,17 +8,17 @@ from towpath.contracts.scenario_strikes import Strike
 AHEAD_S = 3600
 
 
-def killed(process: str) -> Strike:
+def kill(process: str) -> Strike:
     """SIGKILL to a process alone, as the kernel does when memory is short."""
     return Strike(target=TargetKind.PROCESS, name=process, fault="kill", parameters={"alone": True})
 
 
-def stopped(process: str, for_s: float) -> Strike:
+def pause(process: str, for_s: float) -> Strike:
     """SIGSTOP to a process, then SIGCONT."""
     return Strike(target=TargetKind.PROCESS, name=process, fault="pause", for_s=for_s)
 
 
-def ahead(process: str, for_s: float) -> Strike:
+def clock_jump(process: str, for_s: float) -> Strike:
     """Set the clock of a process an hour ahead."""
     parameters = {"seconds": AHEAD_S}
     return Strike(
@@ -37,12 +37,12 @@ def cut(site: str, for_s: float, only: str = "") -> Strike:
     return Strike(target=TargetKind.LINK, name=site, fault="cut", for_s=for_s, parameters=parameters)
 
 
-def asleep(machine: str, for_s: float) -> Strike:
+def pause_machine(machine: str, for_s: float) -> Strike:
     """SIGSTOP to all processes of a machine, then SIGCONT."""
     return Strike(target=TargetKind.MACHINE, name=machine, fault="pause", for_s=for_s)
 
 
-def without_power(machine: str, *, lose_disks: bool = False) -> Strike:
+def power(machine: str, *, lose_disks: bool = False) -> Strike:
     """End all processes of a machine at once, and let them start again, with or without their files."""
     parameters = {"lose_disks": True} if lose_disks else {}
     return Strike(target=TargetKind.MACHINE, name=machine, fault="power", parameters=parameters)

@@ -1,15 +1,15 @@
 """Fail over: a job goes on at its standby, from the newest copy of its state, without its site's help.
 
 The output changes hands first. Whatever the lost site still publishes, should it only be cut off, is refused
-from then on. An output that was at the lost site is out of reach. The standby has a copy of it, which goes on
-under the same topic; what the lost site has published and no copy has is computed again.
+from then on. An output that was at the lost site is out of reach. The standby promotes its copy, under the
+same topic. What the lost site has published and no one has is computed again.
 
 What happens when
 
 - a command or its answer is lost: it is sent again. Each is harmless when it is repeated.
 - the coordinator dies: the journal says how far it came, and the next one goes on.
 - the standby dies before the output changes hands: nothing has changed, and the job waits for its site. A
-  copy that was to go on as the output is made again.
+  copy that was promoted is made again.
 - the standby dies after it: the step is tried until it is back. Until then no one publishes.
 - the lost site comes back at any moment: it is fenced, and reconciliation takes the job from it.
 """
@@ -22,7 +22,7 @@ from typing import Any
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import DesiredState
 from towpath.contracts.message import SiteName
-from towpath.contracts.standby import ContinueOutput, KeepStandby, TakeOver, standby_operation
+from towpath.contracts.standby import KeepStandby, PromoteOutput, TakeOver, standby_operation
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
@@ -47,10 +47,10 @@ def find_copy(record: OperationRecord) -> KeepStandby:
 
 
 @asks(Actor.TARGET, 60.0, 10.0)
-def continue_output(record: OperationRecord) -> ContinueOutput:
-    """The standby's copy of the output has all that any reader has, and becomes the output."""
+def promote_output(record: OperationRecord) -> PromoteOutput:
+    """The standby adds to its copy of the output what reachable readers have of it, and promotes it."""
     after = record.entry_after
-    return ContinueOutput(
+    return PromoteOutput(
         site=after.site,
         operation=record.id,
         job=record.job,
@@ -64,7 +64,7 @@ STAYS_FENCED = Compensation(
     Actor.OUTPUT,
     shared_steps.unset_epoch,
     must=True,
-    # A new output holds nothing until the standby runs the job, and the old one was not touched.
+    # A new or a promoted output has no owner until the standby runs the job. The old one was not touched.
     owed=lambda record: not record.is_redirect,
     owed_if="if the output stays where it is",
 )
@@ -90,7 +90,7 @@ FAIL_OVER = register(
         name="fail-over",
         kind=OperationKind.FAIL_OVER,
         summary="a job whose site is lost goes on at its standby",
-        chosen=lambda record: not record.continues_output,
+        chosen=lambda record: not record.promotes_output,
         steps=(find_copy, set_epoch, take_over, record_owner),
         rolled_back=restored,
     )
@@ -101,8 +101,8 @@ FAIL_OVER_WITH_OUTPUT = register(
         name="fail-over-with-output",
         kind=OperationKind.FAIL_OVER,
         summary="the same where the job's output was at its site",
-        chosen=lambda record: record.continues_output,
-        steps=(find_copy, continue_output, set_epoch, take_over, record_owner),
+        chosen=lambda record: record.promotes_output,
+        steps=(find_copy, promote_output, set_epoch, take_over, record_owner),
         rolled_back=restored,
     )
 )

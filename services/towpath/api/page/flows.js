@@ -31,7 +31,7 @@ export function flowsOf(jobs) {
 
 /** The output of a job of the past may be unknown. */
 const producersOf = (jobs) => new Map([...jobs].filter(([, job]) => job.output)
-  .map(([name, job]) => [`${job.output.begun_at ?? job.output.site}/${job.output.stream}`, name]));
+  .map(([name, job]) => [`${job.output.first_site ?? job.output.site}/${job.output.stream}`, name]));
 
 function sourcesOf(job, producers) {
   return job.inputs.map((input) => {

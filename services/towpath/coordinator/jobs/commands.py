@@ -27,7 +27,7 @@ from towpath.contracts.commands import (
     UpdateJob,
 )
 from towpath.contracts.standby import FailOverJob, ForecastFailover, StandbyView
-from towpath.coordinator.jobs.failover import begin_failover, plan_failover
+from towpath.coordinator.jobs.failover import plan_failover, prepare_failover
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.jobs.resumption import plan_resume
@@ -108,7 +108,7 @@ class JobCommands:
     async def fail_over(self, command: FailOverJob) -> OperationAnswer:
         """See `FailOverJob`."""
         return await self._operations.accept(
-            command, command.job, lambda: begin_failover(command, self._situation), wait=command.wait
+            command, command.job, lambda: prepare_failover(command, self._situation), wait=command.wait
         )
 
     async def forecast_failover(self, command: ForecastFailover) -> StandbyView:

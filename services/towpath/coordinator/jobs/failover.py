@@ -12,7 +12,7 @@ from towpath.contracts.data_plane import rejected_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Capability, SiteState
 from towpath.contracts.standby import FailOverJob, ForecastFailover, HoldMirrors
-from towpath.coordinator.jobs.topics import followed, readers, resolve_output
+from towpath.coordinator.jobs.topics import readers, resolve_output, with_current_sites
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
 from towpath.protocols.operations.failover import keep_standby
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 ASK_S = 30.0
 """The standby's engine may have to start."""
 
-HOLD_S = 3.0
+HOLD_ANSWER_S = 3.0
 """A site that does not answer is not waited for: the job stands still meanwhile."""
 
 
-async def begin_failover(command: FailOverJob, situation: Situation) -> OperationRecord:
+async def prepare_failover(command: FailOverJob, situation: Situation) -> OperationRecord:
     """Plan a failover that begins at once. Raises as `plan_failover`.
 
     If the output goes on at the standby, its readers first take nothing more from the lost site. Its broker
@@ -37,11 +37,13 @@ async def begin_failover(command: FailOverJob, situation: Situation) -> Operatio
     sites, output = situation.sites, record.entry_before.output
     streams = [output.stream, rejected_stream(output.stream)]
     holds = [
-        HoldMirrors(site=site, operation=record.id, home=output.home, streams=streams)
+        HoldMirrors(site=site, operation=record.id, home_site=output.home_site, streams=streams)
         for site in record.readers
         if sites.can(site, Capability.OUTPUT_COPY)
     ]
-    asked = (situation.bus.request(hold, deadline_s=HOLD_S, attempt_s=HOLD_S / 3) for hold in holds)
+    asked = (
+        situation.bus.request(hold, deadline_s=HOLD_ANSWER_S, attempt_s=HOLD_ANSWER_S / 3) for hold in holds
+    )
     for hold, answer in zip(holds, await asyncio.gather(*asked, return_exceptions=True), strict=True):
         if isinstance(answer, BaseException):
             log.warning("%s may read on at %s for a moment: %s", hold.site, output.site, answer)
@@ -64,22 +66,22 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
         )
     await situation.sites.check_up(to, "to")
     situation.sites.check_can(to, Capability.STANDBY, "to")
-    after = followed(before, jobs).at_epoch(before.next_epoch())
+    after = with_current_sites(before, jobs).at_epoch(before.next_epoch())
     after = after.model_copy(update={"site": to, "running": True})
     if situation.sites.state(before.output.site) is not SiteState.DOWN:
         return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after)
     reading = readers(jobs, command.job)
     note = f"its results go on at {to}, under the same topic"
-    continued = is_copied(before, to, situation.sites) and await _has_output(before, to, situation.bus)
-    if reading and not continued:
+    promoted = is_copied(before, to, situation.sites) and await _has_output(before, to, situation.bus)
+    if reading and not promoted:
         note += f"; {', '.join(reading)} read(s) only what {before.output.site} had stored"
     return record_of(
         command,
         OperationKind.FAIL_OVER,
         command.job,
         before=before,
-        after=_with_output_at(after, to, continued=continued),
-        readers=_sites_of([jobs[name] for name in reading], situation.sites) if continued else [],
+        after=_with_output_at(after, to, promoted=promoted),
+        readers=_reading_sites([jobs[name] for name in reading], situation.sites) if promoted else [],
         note=note,
     )
 
@@ -95,7 +97,7 @@ async def _has_output(entry: JobEntry, to: str, bus: Bus) -> bool:
     return (await bus.request(asked, deadline_s=ASK_S, attempt_s=ASK_S / 3)).has_output
 
 
-def _sites_of(jobs: Sequence[JobEntry], sites: Sites) -> list[str]:
+def _reading_sites(jobs: Sequence[JobEntry], sites: Sites) -> list[str]:
     """Return the sites that mirror the inputs of jobs, and that answer."""
     standbys = {entry.spec.standby.site for entry in jobs if entry.spec.standby}
     found = standbys | {entry.site for entry in jobs}
@@ -123,11 +125,11 @@ def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:
     return standby.site
 
 
-def _with_output_at(entry: JobEntry, site: str, *, continued: bool) -> JobEntry:
+def _with_output_at(entry: JobEntry, site: str, *, promoted: bool) -> JobEntry:
     """Return the job with an output of the same topic at another site: its own that goes on there, or a new
     one. The old one keeps its results."""
     said = entry.spec.output.model_copy(update={"site": site})
     spec = entry.spec.model_copy(update={"output": said})
-    output = entry.output.at(site) if continued else resolve_output(spec, entry.output)
+    output = entry.output.at(site) if promoted else resolve_output(spec, entry.output)
     closed = [one for one in (*entry.closed, entry.output) if (one.site, one.stream) != (site, output.stream)]
     return entry.model_copy(update={"spec": spec, "output": output, "closed": closed})

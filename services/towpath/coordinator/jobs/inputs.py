@@ -46,7 +46,7 @@ def in_the_same_streams(before: JobEntry, inputs: list[ResolvedInput]) -> list[R
 def _going_on(old: ResolvedInput, changed: ResolvedInput, *, name: str) -> ResolvedInput:
     """Return an input where it stands, with what else its job now says of it."""
     said = {field: getattr(changed, field) for field in SAID_OF_AN_INPUT}
-    return old.model_copy(update={"name": name, "kept_at": changed.kept_at, **said})
+    return old.model_copy(update={"name": name, "current_site": changed.current_site, **said})
 
 
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:

@@ -40,26 +40,28 @@ def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> Resol
     )
     if former is None:
         return resolved
-    if former == resolved.model_copy(update={"stream": former.stream, "begun_at": former.begun_at}):
+    if former == resolved.model_copy(update={"stream": former.stream, "first_site": former.first_site}):
         return former
     return resolved.model_copy(update={"stream": output_stream(spec.name, turn_of(former.stream) + 1)})
 
 
 def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose results go to the topic."""
-    return [n for n, e in jobs.items() if e.output.topic == topic and site in _sites_of(e)]
+    return [n for n, e in jobs.items() if e.output.topic == topic and site in _output_sites(e)]
 
 
 def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Return the jobs whose rejected events go to the topic."""
-    return [n for n, e in jobs.items() if e.output.rejected_topic == topic and site in _sites_of(e)]
+    return [n for n, e in jobs.items() if e.output.rejected_topic == topic and site in _output_sites(e)]
 
 
-def _sites_of(entry: JobEntry) -> set[str]:
+def _output_sites(entry: JobEntry) -> set[str]:
     """Return the site of a job's output, and those that it has outlived: its readers may still name them."""
     output = entry.output
-    before = {one.site for one in entry.closed if (one.home, one.stream) == (output.home, output.stream)}
-    return {output.site, output.home} | before
+    before = {
+        one.site for one in entry.closed if (one.home_site, one.stream) == (output.home_site, output.stream)
+    }
+    return {output.site, output.home_site} | before
 
 
 class TopicWriter(NamedTuple):
@@ -79,7 +81,7 @@ class TopicWriter(NamedTuple):
     @property
     def place(self) -> tuple[str, str]:
         """Site and stream by which its readers know it."""
-        return self.output.home, self.stream
+        return self.output.home_site, self.stream
 
 
 def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[TopicWriter]:
@@ -99,13 +101,13 @@ def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
 def is_read(output: ResolvedOutput, jobs: Mapping[str, JobEntry]) -> bool:
     """Tell if a job reads the results or the rejected events in an output."""
     streams = output.stream, rejected_stream(output.stream)
-    return any(i.site == output.home and i.stream in streams for e in jobs.values() for i in e.inputs)
+    return any(i.site == output.home_site and i.stream in streams for e in jobs.values() for i in e.inputs)
 
 
 def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
     """Return site and name of every stream that a job writes."""
     return {
-        (entry.output.home, stream)
+        (entry.output.home_site, stream)
         for entry in jobs.values()
         for stream in (entry.output.stream, rejected_stream(entry.output.stream))
     }
@@ -115,7 +117,7 @@ def reads_of(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> frozenset[Stream]
     """Return the streams of other jobs that a job reads. A stream that its writer has left does not count."""
     writers_now: dict[tuple[str, str], Stream] = {}
     for name, writer in jobs.items():
-        site, stream = writer.output.home, writer.output.stream
+        site, stream = writer.output.home_site, writer.output.stream
         writers_now[site, stream] = Stream(name, "results")
         writers_now[site, rejected_stream(stream)] = Stream(name, "rejected")
     read = (writers_now.get((i.site, i.stream)) for i in entry.inputs)
@@ -190,7 +192,7 @@ def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEnt
             source.place,
             None,
             bare=source.is_rejected,
-            kept_at=source.output.site if source.output.begun_at else None,
+            current_site=source.output.site if source.output.first_site else None,
         )
         for source in found
     ]
@@ -203,7 +205,7 @@ def _input(
     subject: str | None,
     *,
     bare: bool,
-    kept_at: str | None = None,
+    current_site: str | None = None,
 ) -> ResolvedInput:
     site, stream = place
     return ResolvedInput(
@@ -212,7 +214,7 @@ def _input(
         stream=stream,
         subject=subject,
         from_device=bare,
-        kept_at=kept_at,
+        current_site=current_site,
         after_serial=wanted.start if isinstance(wanted.start, int) else None,
         identity=wanted.identity,
         repeats_within=wanted.repeats_within if wanted.identity else 0,
@@ -251,22 +253,22 @@ async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
         ) from error
 
 
-def followed(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
+def with_current_sites(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
     """Return a job that reads outputs where they are now, if some of them have outlived their sites."""
     now_at: dict[tuple[str, str], str] = {}
     for writer in jobs.values():
         for output in (*writer.closed, writer.output):
             for stream in (output.stream, rejected_stream(output.stream)):
-                now_at[output.home, stream] = output.site
+                now_at[output.home_site, stream] = output.site
     inputs = [_now_at(now_at.get((i.site, i.stream), i.origin), i) for i in entry.inputs]
     return entry if inputs == entry.inputs else entry.model_copy(update={"inputs": inputs})
 
 
 def _now_at(site: str, read: ResolvedInput) -> ResolvedInput:
-    return read.model_copy(update={"kept_at": None if site == read.site else site})
+    return read.model_copy(update={"current_site": None if site == read.site else site})
 
 
-def readdressed(spec: PipelineSpec, jobs: Mapping[str, JobEntry]) -> PipelineSpec:
+def pipeline_with_current_sites(spec: PipelineSpec, jobs: Mapping[str, JobEntry]) -> PipelineSpec:
     """Return a pipeline whose inputs name the sites at which outputs are that have outlived others.
 
     An output that the pipeline sends to a site by name is left alone.
@@ -276,17 +278,17 @@ def readdressed(spec: PipelineSpec, jobs: Mapping[str, JobEntry]) -> PipelineSpe
     for name, entry in jobs.items():
         output = entry.output
         if told.get(name) in (None, output.site):
-            for site in _sites_of(entry) - {output.site}:
+            for site in _output_sites(entry) - {output.site}:
                 moved |= {(site, topic): output.site for topic in (output.topic, output.rejected_topic)}
     for output in (entry.output for entry in jobs.values()):  # Others may write to the topic where it was.
         moved.pop((output.site, output.topic), None)
     changed = [
-        job.model_copy(update={"inputs": [_readdressed(entry, moved) for entry in job.inputs]})
+        job.model_copy(update={"inputs": [_at_current_site(entry, moved) for entry in job.inputs]})
         for job in spec.jobs
     ]
     return spec.model_copy(update={"jobs": changed}) if changed != spec.jobs else spec
 
 
-def _readdressed(wanted: Input, moved: Mapping[tuple[str, str], str]) -> Input:
+def _at_current_site(wanted: Input, moved: Mapping[tuple[str, str], str]) -> Input:
     site = None if wanted.from_device else moved.get((wanted.site, wanted.topic))
     return wanted if site is None else wanted.model_copy(update={"site": site})

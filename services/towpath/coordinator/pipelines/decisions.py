@@ -15,7 +15,7 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
 from towpath.coordinator.auto_sites import pipeline_with_sites, with_reason
-from towpath.coordinator.jobs.topics import readdressed, readers
+from towpath.coordinator.jobs.topics import pipeline_with_current_sites, readers
 from towpath.coordinator.migrations.planning import forecast_migration
 from towpath.coordinator.pipelines.records import PipelineRecord
 from towpath.coordinator.pipelines.room import promised, running_jobs
@@ -113,7 +113,7 @@ async def decide(
     applies = {name: await store.record(pipeline.apply) for name, pipeline in pipelines.items()}
     newest = applies.get(spec.name)
     jobs = await situation.registry.jobs()
-    spec = readdressed(spec, jobs)
+    spec = pipeline_with_current_sites(spec, jobs)
     running = running_jobs(jobs, applies.values())
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}

@@ -1,7 +1,6 @@
 """The jobs of the site that dies, and the devices that they read.
 
-    devices at jfk ──── clean-jfk  ─▶ jfk   its output is at the site that dies, and goes on at the cloud
-                        └─ hourly-jfk ─▶ lga   reads that output; its own is at a site that lives
+    devices at jfk ── clean-jfk ─▶ jfk ── hourly-jfk ─▶ lga   the output between them is at the site that dies
     devices at lga ──┬── hourly-lga ─▶ lga   events come all the time, so its results must go on
                      └── tokens     ─▶ lga   as much state as is asked for
 
