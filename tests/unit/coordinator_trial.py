@@ -146,6 +146,9 @@ class Played:
     unable_to: set[Capability] = field(default_factory=set)
     """Capabilities that no agent has."""
 
+    async def is_down(self, site: str) -> bool:
+        return site in self.down
+
     def can(self, site: str, capability: Capability) -> bool:
         return site not in self.unable and capability not in self.unable_to
 

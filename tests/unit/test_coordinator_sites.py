@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from towpath.contracts.message import Event
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.sites import FIRST_HEARTBEAT_S, Sites
@@ -27,5 +29,39 @@ async def test_site_when_the_coordinator_was_long_in_starting_then_is_down_only_
 
     assert sites.silent_s("jfk") == 0
     assert not asking.done()
-    await sites.on_heartbeat(SiteStatus.model_validate({**SiteStatus.example, "site": "jfk"}))
+    await sites.on_heartbeat(heartbeat("jfk"))
     await asking
+
+
+@pytest.mark.parametrize(
+    ("paused_s", "lost"),
+    [
+        pytest.param(8.0, False, id="the coordinator was deaf, and hears the site again"),
+        pytest.param(0.0, True, id="others are heard, and the site is not"),
+    ],
+)
+async def test_site_when_it_was_silent_then_is_down_only_if_the_coordinator_could_hear_others(
+    paused_s: float, lost: bool
+) -> None:
+    async def publish(_: Event) -> None: ...
+
+    now = 100.0
+    settings = SimpleNamespace(sites=["jfk", "lga"], down_after_s=5.0)
+    sites = Sites(cast("Any", settings), publish, lambda: now)
+    await sites.on_heartbeat(heartbeat("jfk"))
+    for _ in range(7):
+        await sites.on_heartbeat(heartbeat("lga"))
+        now += 0.0 if paused_s else 1.0
+    now += paused_s
+
+    asking = asyncio.create_task(sites.is_down("jfk"))
+    await asyncio.sleep(0)
+    assert asking.done() == lost
+    if not lost:
+        await sites.on_heartbeat(heartbeat("jfk"))
+
+    assert await asking == lost
+
+
+def heartbeat(site: str) -> SiteStatus:
+    return SiteStatus.model_validate({**SiteStatus.example, "site": site})

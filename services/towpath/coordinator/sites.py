@@ -25,6 +25,10 @@ FIRST_HEARTBEAT_S = 3.0
 """Time for which a coordinator listens before it calls a silent site down."""
 
 
+DEAF_S = 2.5
+"""If no site at all was heard for so long, this coordinator was deaf: its process or the hub stood still."""
+
+
 @dataclass
 class Heard:
     """The last heartbeat of a site."""
@@ -116,15 +120,35 @@ class Sites:
     async def check_up(self, site: str, field: str) -> None:
         """Raise `TowpathError`: unknown site, or site down."""
         self.check_known(site, field)
-        left = self._begun + FIRST_HEARTBEAT_S - self._clock()
-        if left > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._first[site].wait(), left)
+        await self._listened(site, FIRST_HEARTBEAT_S)
         if self.state(site) is SiteState.DOWN:
             up = [name for name in self.names if self.state(name) is not SiteState.DOWN]
             raise TowpathError(
                 ErrorCode.SITE_DOWN, f"site {site} is down", field=field, value=site, allowed=up
             )
+
+    async def is_down(self, site: str) -> bool:
+        """Tell if a site is down, before something is done that takes a job from it.
+
+        A coordinator that has just begun, or was deaf, listens first, for as long as silence must last.
+        """
+        self._notice_deafness()
+        await self._listened(site, self._settings.down_after_s)
+        return self.state(site) is SiteState.DOWN
+
+    def _notice_deafness(self) -> None:
+        """Count silence from now on, if nothing was heard for a while: that says nothing of any site."""
+        newest = max((heard.at for heard in self._heard.values()), default=self._begun)
+        if self._clock() - max(newest, self._begun) > DEAF_S:
+            self._first.clear()
+            self.listening()
+
+    async def _listened(self, site: str, for_s: float) -> None:
+        """Wait until a site has been heard, or this coordinator has listened for so long."""
+        left = self._begun + for_s - self._clock()
+        if left > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._first[site].wait(), left)
 
     def can(self, site: str, capability: Capability) -> bool:
         """Tell if the agent of a site, as it was heard last, can do this."""
@@ -146,6 +170,7 @@ class Sites:
 
     async def on_heartbeat(self, status: SiteStatus) -> None:
         """Take in a heartbeat, and publish what changed."""
+        self._notice_deafness()
         before = self._heard.get(status.site)
         self._heard[status.site] = Heard(status, self._clock())
         self._first[status.site].set()

@@ -56,7 +56,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
     before = entry_of(jobs, command.job, "job")
     await check_free(command.job, situation)
     to = _standby(command, before)
-    if situation.sites.state(before.site) is not SiteState.DOWN:
+    if not await situation.sites.is_down(before.site):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             f"site {before.site} answers: `migrate` moves the job without loss",
@@ -68,7 +68,7 @@ async def plan_failover(command: FailOverJob | ForecastFailover, situation: Situ
     situation.sites.check_can(to, Capability.STANDBY, "to")
     after = with_current_sites(before, jobs).at_epoch(before.next_epoch())
     after = after.model_copy(update={"site": to, "running": True})
-    if situation.sites.state(before.output.site) is not SiteState.DOWN:
+    if not await situation.sites.is_down(before.output.site):
         return record_of(command, OperationKind.FAIL_OVER, command.job, before=before, after=after)
     reading = readers(jobs, command.job)
     note = f"its results go on at {to}, under the same topic"

@@ -11,7 +11,6 @@ from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.contracts.site import SiteState
 from towpath.coordinator.artefacts import brought_code
 from towpath.coordinator.auto_sites import with_site
 from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
@@ -133,7 +132,7 @@ async def plan_update(
     if unchanged and upcoming is None and not is_behind(before, jobs):
         raise Nothing
     await check_free(spec.name, situation)
-    output_lost = command.force and situation.sites.state(before.output.site) is SiteState.DOWN
+    output_lost = command.force and await situation.sites.is_down(before.output.site)
     await _check_sites(spec, before, situation, output_lost=output_lost)
     coming = (upcoming or Upcoming()).of(jobs)
     after = changed_entry(spec, before).model_copy(update={"artefact": artefact})
@@ -205,7 +204,7 @@ async def plan_remove(command: RemoveJob, situation: Situation) -> OperationReco
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.job, "job")
     await check_free(command.job, situation)
-    forced = command.force and situation.sites.state(before.site) is SiteState.DOWN
+    forced = command.force and await situation.sites.is_down(before.site)
     if forced and (command.purge or command.drain):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
