@@ -55,7 +55,7 @@ def barge(shared_mesh: WholeMesh, tmp_path: Path, last_version: Path) -> Iterato
         machine.run("down")
 
 
-async def test_jobs_when_a_site_runs_the_last_version_then_they_move_there_and_back_and_have_a_standby(
+async def test_jobs_when_a_site_runs_the_last_version_then_move_there_and_back_and_have_standbys_there(
     shared_mesh: WholeMesh, barge: CommandLine
 ) -> None:
     standby = {"site": "barge", "every_s": 1}
@@ -73,13 +73,9 @@ async def test_jobs_when_a_site_runs_the_last_version_then_they_move_there_and_b
 
         async with flowing(shared_mesh.state, "site/versions") as load:
             await eventually(has_a_copy, COPIED_S)
-            for name, to in (
-                ("versions", "barge"),
-                ("counted", "barge"),
-                ("versions", "jfk"),
-                ("counted", "jfk"),
-            ):
-                await move(bus, name, to, StrategyName.HANDOVER)
+            # Agents of 0.1.0 do not let a job move to its own standby, so the other job moves.
+            for to in ("barge", "jfk"):
+                await move(bus, "versions", to, StrategyName.HANDOVER)
             sent = load.sent + PER_SECOND
 
             async def is_through() -> bool:
@@ -95,6 +91,5 @@ async def test_jobs_when_a_site_runs_the_last_version_then_they_move_there_and_b
         for name in ("versions", "counted"):
             await bus.request(RemoveJob(job=name, purge=True), deadline_s=STEP_S)
     assert sorted(copied) == [*range(load.sent)]
-    assert {result["site"] for result in counted} == {"jfk", "barge"}
     assert set(windows(counted).values()) == {1}
     assert {result["values"]["events"] for result in counted} == {PER_SECOND // 5}
