@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S, STEP_S
-from running.flow import KEYS, PER_SECOND, WINDOW, flowing, job, move, stored, windows
+from running.flow import KEYS, PER_SECOND, WINDOW, Load, flowing, job, move, stored, windows
 from running.promises import promise
 from running.waiting import eventually
 from running.whole_mesh import WholeMesh
@@ -41,6 +43,32 @@ async def owner(bus: Bus, name: str) -> str:
     return next(each.site for each in found if each.spec.name == name)
 
 
+@asynccontextmanager
+async def missed(mesh: WholeMesh, bus: Bus) -> AsyncIterator[None]:
+    """Cut jfk off within the block, and begin the block when the coordinator misses it."""
+
+    async def is_missed() -> bool:
+        return await state_of(bus, "jfk") is SiteState.DOWN
+
+    await asyncio.to_thread(mesh.succeed, "link", "jfk", "--cut")
+    try:
+        await eventually(is_missed, BACK_S)
+        yield
+    finally:
+        await asyncio.to_thread(mesh.succeed, "link", "jfk", "--restore")
+
+
+async def until_it_goes_on(bus: Bus, load: Load, sent: int, results: Callable[[], Awaitable[int]]) -> None:
+    """Wait until jfk is back, more events have come in, and there are more results."""
+    before = await results()
+
+    async def goes_on() -> bool:
+        up = await state_of(bus, "jfk") is SiteState.UP
+        return up and load.sent > sent + 8 * PER_SECOND and await results() > before
+
+    await eventually(goes_on, BACK_S)
+
+
 def saved(name: str) -> JobSpec:
     """Return a job at jfk whose standby and results are at cloud."""
     changes = {
@@ -66,24 +94,11 @@ async def test_windows_when_their_site_is_cut_off_and_the_standby_takes_over_the
 
         async with flowing(shared_mesh.state, "site/saved") as load:
             await eventually(has_a_copy, BACK_S)
-            await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--cut")
-            try:
-
-                async def is_missed() -> bool:
-                    return await state_of(bus, "jfk") is SiteState.DOWN
-
-                await eventually(is_missed, BACK_S)
+            async with missed(shared_mesh, bus):
                 forecast = await bus.request(ForecastFailover(job="saved"), deadline_s=STEP_S)
-                before, sent = await results(), load.sent
+                sent = load.sent
                 await bus.request(FailOverJob(job="saved"), deadline_s=BACK_S)
-            finally:
-                await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--restore")
-
-            async def goes_on() -> bool:
-                up = await state_of(bus, "jfk") is SiteState.UP
-                return up and load.sent > sent + 8 * PER_SECOND and await results() > before
-
-            await eventually(goes_on, BACK_S)
+            await until_it_goes_on(bus, load, sent, results)
         closed = load.sent // PER_SECOND - 6
 
         async def all_closed() -> bool:
@@ -154,13 +169,7 @@ async def test_pipeline_when_a_site_is_lost_with_an_output_then_its_reader_goes_
 
         async with flowing(shared_mesh.state, "site/first") as load:
             await eventually(has_a_copy, BACK_S)
-            await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--cut")
-            try:
-
-                async def is_missed() -> bool:
-                    return await state_of(bus, "jfk") is SiteState.DOWN
-
-                await eventually(is_missed, BACK_S)
+            async with missed(shared_mesh, bus):
                 await bus.request(FailOverJob(job="first"), deadline_s=BACK_S)
 
                 async def reads_there() -> bool:
@@ -168,15 +177,8 @@ async def test_pipeline_when_a_site_is_lost_with_an_output_then_its_reader_goes_
                     return mirror is not None and mirror.fed_by == ("", "OUT_first")
 
                 await eventually(reads_there, BACK_S)
-                before, sent = await results(), load.sent
-            finally:
-                await asyncio.to_thread(shared_mesh.succeed, "link", "jfk", "--restore")
-
-            async def goes_on() -> bool:
-                up = await state_of(bus, "jfk") is SiteState.UP
-                return up and load.sent > sent + 8 * PER_SECOND and await results() > before
-
-            await eventually(goes_on, BACK_S)
+                sent = load.sent
+            await until_it_goes_on(bus, load, sent, results)
         closed = load.sent // PER_SECOND - 6
 
         async def all_closed() -> bool:
