@@ -11,7 +11,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from towpath.contracts.data_plane import (
     BROADCAST_PREFIX,
     DEVICE_PREFIX,
-    local_stream,
     mirror_stream,
     rejected_topic,
 )
@@ -273,13 +272,8 @@ class ResolvedInput(Model):
         return self.current_site or self.site
 
     def local_stream(self, here: str) -> str:
-        """Return the stream at the site `here` that has the events: the stream itself, or a mirror of it.
-
-        A stream that is not where it began has a mirror at every site, also its own: the name stays.
-        """
-        if self.current_site is None:
-            return local_stream(here, self.site, self.stream)
-        return mirror_stream(self.site, self.stream)
+        """Return the stream at the site `here` that has the events: the stream itself, or a mirror of it."""
+        return self.stream if here == self.origin else mirror_stream(self.site, self.stream)
 
 
 class ResolvedOutput(Model):

@@ -44,7 +44,7 @@ class MirrorSpec:
     name: str
     """Of the mirror."""
     site: str
-    """Where its origin is: also this site, for a stream that was promoted here."""
+    """Where its origin is."""
     stream: str
     repeats_within: int = 0
     """As in `ResolvedInput`."""
@@ -209,8 +209,7 @@ class Mirrors:
 
     def _feeding(self, mirrored: MirrorSpec) -> tuple[str, str]:
         """Return what `StreamView.fed_by` is of a mirror that is fed as it should be."""
-        external = fed_by(mirrored.site, mirrored.stream, self._streams.site).external
-        return external.api if external else "", mirrored.stream
+        return data_plane.gate_prefix(mirrored.site, self._streams.site), mirrored.stream
 
     async def _make(self, mirrored: MirrorSpec, begin: int) -> None:
         origin = fed_by(mirrored.site, mirrored.stream, self._streams.site, begin)
@@ -223,13 +222,12 @@ class Mirrors:
 
 def fed_by(site: str, stream: str, reader: str, begin: int = 1) -> StreamSource:
     """Return a stream of a site as the origin of a mirror at `reader`, from a serial number on."""
-    away = ExternalStream(
-        api=data_plane.gate_prefix(site, reader), deliver=data_plane.mirror_delivery(site, reader)
-    )
     return StreamSource(
         name=stream,
         opt_start_seq=begin if begin > 1 else None,
-        external=None if site == reader else away,
+        external=ExternalStream(
+            api=data_plane.gate_prefix(site, reader), deliver=data_plane.mirror_delivery(site, reader)
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from towpath.contracts import data_plane
@@ -29,6 +30,9 @@ from towpath.streams.stream_view import StreamView, stream_view
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+"""A mirror that was not fed at two looks is made again. Between them, it needs time to begin."""
 
 READER_S = 8.0
 """For the answer of a reader's site. Its gate asks the coordinator first, for up to five seconds."""
@@ -48,6 +52,8 @@ class OutputCopies:
 
     def __init__(self, streams: SiteStreams) -> None:
         self._streams = streams
+        self._looked_at: dict[str, float] = {}
+        """Stream → when its copy was compared with it last, by the monotonic clock."""
 
     async def keep(self, output: ResolvedOutput, epoch: int) -> None:
         """Make the copy of another site's output, or make it again if it would go on wrongly.
@@ -66,7 +72,9 @@ class OutputCopies:
                 await self._streams.delete(data_plane.live_stream(stream))
                 await self._streams.delete(stream)
             await self._streams.mirrors.make(copied, 1)
-            await self._streams.mirrors.keep(copied, 1)
+            if time.monotonic() - self._looked_at.setdefault(stream, time.monotonic()) >= LOOK_EVERY_S:
+                self._looked_at[stream] = time.monotonic()
+                await self._streams.mirrors.keep(copied, 1)
             copy = await self._streams.view(self._streams.site, stream)
             whole = {data_plane.CAUGHT_UP: "yes"} if copy.last >= origin.last else {}
             await self._streams.change_metadata(stream, {**copied.metadata, **whole})

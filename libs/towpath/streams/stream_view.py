@@ -43,7 +43,7 @@ class StreamView:
     begins: int = 1
     """First serial number that a mirror asked its origin for."""
     fed_by: tuple[str, str] | None = None
-    """Of a mirror: prefix of calls to its origin's server, empty if that is its own, and the stream there."""
+    """Of a mirror: prefix of calls to its origin's server, and the stream there."""
     first_stored_at: str = ""
     """Time at which the oldest message was stored first, as its server writes it."""
     last_stored_at: str = ""

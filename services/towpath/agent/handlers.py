@@ -126,10 +126,14 @@ class AgentHandlers:
             if known is not None and known.generation < assignment.generation:
                 await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)
-            if known is not None and _origins(known) != _origins(assignment):
-                # At once: the former site of a stream may return, and feed the mirror with other events.
+            moved = known is not None and _origins(known) != _origins(assignment)
+            if (
+                moved
+            ):  # At once: the former site of a stream may return, and feed the mirror with other events.
                 await mirror_watch.look(self.jobs)
             await self.jobs.run(assignment)
+            if known is not None and moved:
+                await self.jobs.drop_unread(known)
         await self.jobs.until_running(job, assignment.epoch, START_S)
         return Done()
 

@@ -282,16 +282,15 @@ class Jobs:
         else:
             await asyncio.to_thread(self.store.leave, assignment)
         await self.output_copies.drop(assignment.output)
-        for entry in assignment.inputs:
-            if not self._reads(entry.site, entry.stream):
-                await self.streams.mirrors.drop(entry)
+        await self.drop_unread(assignment)
 
-    def _reads(self, site: str, stream: str) -> bool:
-        return any(
-            (entry.site, entry.stream) == (site, stream)
-            for assignment in self.assignments.values()
-            for entry in assignment.inputs
-        )
+    async def drop_unread(self, assignment: Assignment) -> None:
+        """Delete mirrors that an assignment reads, or read before a change, and that no other one reads."""
+        here = self.streams.site
+        read = {e.local_stream(here) for known in self.assignments.values() for e in known.inputs}
+        for entry in assignment.inputs:
+            if entry.local_stream(here) not in read:
+                await self.streams.mirrors.drop(entry)
 
 
 _WAITING = {

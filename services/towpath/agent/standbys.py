@@ -161,5 +161,6 @@ class Standbys:
                 wanted = owned(known.model_copy(update={"epoch": wanted.epoch}))
             await self._jobs.keep_assignment(wanted)
             await self._jobs.run(wanted)
+            await self._jobs.drop_unread(known)
         await self._jobs.until_running(job, wanted.epoch, START_S)
         return Resumed(serials=self._jobs.position(wanted))
