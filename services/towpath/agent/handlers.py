@@ -127,9 +127,8 @@ class AgentHandlers:
                 await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)
             moved = known is not None and _origins(known) != _origins(assignment)
-            if (
-                moved
-            ):  # At once: the former site of a stream may return, and feed the mirror with other events.
+            if moved:
+                # At once: the former site may return, and feed the mirror with other events.
                 await mirror_watch.look(self.jobs)
             await self.jobs.run(assignment)
             if known is not None and moved:

@@ -46,9 +46,11 @@ def pipeline(*jobs: dict[str, Any], name: str = "delays") -> PipelineSpec:
     return PipelineSpec.model_validate({"name": name, "jobs": list(jobs)})
 
 
-def chain(length: int, **changes: Any) -> list[dict[str, Any]]:
+def chain(length: int, start: str = "earliest", **changes: Any) -> list[dict[str, Any]]:
     """Return jobs that read each other: the first reads devices."""
-    return [job(f"c{n:02d}", "site/raw" if n == 0 else f"out/c{n - 1:02d}", **changes) for n in range(length)]
+    topics = ["site/raw", *(f"out/c{n:02d}" for n in range(length - 1))]
+    inputs = [[{"site": "jfk", "topic": topic, "start": start}] for topic in topics]
+    return [job(f"c{n:02d}", **{"inputs": reads, **changes}) for n, reads in enumerate(inputs)]
 
 
 def actions(view: ApplyView) -> dict[str, list[Action]]:
@@ -59,8 +61,8 @@ async def sites_of(trial: Trial) -> dict[str, str]:
     return {view.spec.name: view.site for view in (await trial.ask(ListJobs())).jobs}
 
 
-async def test_pipeline_when_applied_then_its_jobs_run_and_sinks_began_before_sources(trial: Trial) -> None:
-    view = await trial.ask(ApplyPipeline(spec=pipeline(*chain(3))))
+async def test_pipeline_when_jobs_begin_with_the_latest_then_sinks_began_before_sources(trial: Trial) -> None:
+    view = await trial.ask(ApplyPipeline(spec=pipeline(*chain(3, "latest"))))
     assert view.state is ApplyState.COMPLETED
     assert await sites_of(trial) == {"c00": "jfk", "c01": "jfk", "c02": "jfk"}
     begun = {c.change.job: c.change.after for c in view.changes}
@@ -150,9 +152,9 @@ async def test_apply_when_another_one_is_under_way_then_is_refused(trial: Trial)
 
 
 async def test_apply_when_a_job_fails_then_says_which_and_retry_or_rollback_end_well(trial: Trial) -> None:
-    await trial.ask(ApplyPipeline(spec=pipeline(*chain(2))))
+    await trial.ask(ApplyPipeline(spec=pipeline(*chain(2, "latest"))))
     trial.agents.refused.add("check-spec")
-    more = pipeline(*chain(4))
+    more = pipeline(*chain(4, "latest"))
     failed = await trial.ask(ApplyPipeline(spec=more))
     assert failed.state is ApplyState.FAILED
     states = {c.change.job: c.state for c in failed.changes}
