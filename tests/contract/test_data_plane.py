@@ -9,7 +9,9 @@ import pytest
 
 from towpath.contracts import data_plane
 from towpath.contracts.data_plane import Offset
-from towpath.contracts.job import Output
+from towpath.contracts.job import Output, ResolvedInput
+
+READ = ResolvedInput(name="jfk/site/a", site="jfk", stream="IN", subject=None, from_device=True)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,8 @@ def test_subject_when_made_then_is_the_one_that_meshes_use(made: str, golden: st
         (data_plane.live_stream("OUT_hourly"), "LIVE_OUT_hourly"),
         (data_plane.shadow_stream("hourly"), "SHADOW_hourly"),
         (data_plane.mirror_stream("jfk", "IN"), "MIRROR_jfk_IN"),
-        (data_plane.local_stream("lga", "jfk", "IN"), "MIRROR_jfk_IN"),
-        (data_plane.local_stream("jfk", "jfk", "IN"), "IN"),
+        (READ.local_stream("lga"), "MIRROR_jfk_IN"),
+        (READ.local_stream("jfk"), "IN"),
     ],
 )
 def test_stream_when_named_then_is_the_one_that_sites_keep(made: str, golden: str) -> None:

@@ -309,11 +309,6 @@ def is_mirror(stream: str) -> bool:
     return stream.startswith(MIRROR_STREAM_PREFIX)
 
 
-def local_stream(here: str, site: str, stream: str) -> str:
-    """The stream of the site `here` that has the events of `stream` of `site`: itself, or its mirror."""
-    return stream if site == here else mirror_stream(site, stream)
-
-
 # Headers -------------------------------------------------------------------------------------------------
 
 MESSAGE_ID_HEADER = "Nats-Msg-Id"

@@ -17,10 +17,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from towpath.contracts.data_plane import NO_RESPONDERS
+from towpath.contracts.data_plane import EXPECTED_LAST_HEADER, NO_RESPONDERS
 from towpath.contracts.message import new_identifier
 
-_EXPECTED = "Nats-Expected-Last-Sequence"
 _BATCH, _NUMBER, _COMMIT = "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"
 
 FRAME_BYTES = 110
@@ -82,7 +81,7 @@ class BatchSender:
         for number, message in enumerate(messages, 1):
             headers = {**message.headers, _BATCH: identity, _NUMBER: str(number)}
             if number == 1:
-                headers[_EXPECTED] = str(expected)
+                headers[EXPECTED_LAST_HEADER] = str(expected)
             is_last = number == len(messages)
             if is_last:
                 headers[_COMMIT] = "1"

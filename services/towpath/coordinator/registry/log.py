@@ -18,7 +18,7 @@ from nats.errors import MaxPayloadError
 from nats.js.api import ConsumerConfig, DeliverPolicy, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from towpath.contracts.data_plane import REGISTRY_SUBJECTS
+from towpath.contracts.data_plane import EXPECTED_LAST_HEADER, MESSAGE_ID_HEADER, REGISTRY_SUBJECTS
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 STREAM = "REGISTRY"
@@ -27,7 +27,6 @@ _ENTRY, _PART, _WHOLE = (REGISTRY_SUBJECTS.replace("*", kind) for kind in ("entr
 _WRONG_LAST_SERIAL = 10071
 """The server's code for a message that expects another end of the stream."""
 
-_ID, _EXPECTED = "Nats-Msg-Id", "Nats-Expected-Last-Sequence"
 
 REQUEST_S = 5.0
 ENTRY_BYTES = 7 * 1024**2
@@ -142,7 +141,7 @@ class RegistryLog:
         """Yield the entries `after < serial ≤ through`, in order."""
         async for message, serial in self._messages(after + 1, through):
             commands = unpacked(message.data) if message.subject == _ENTRY else []
-            yield Entry(serial, (message.headers or {}).get(_ID, ""), commands)
+            yield Entry(serial, (message.headers or {}).get(MESSAGE_ID_HEADER, ""), commands)
 
     async def _messages(self, first: int, last: int) -> AsyncIterator[tuple[Msg, int]]:
         if first > last:
@@ -161,7 +160,8 @@ class RegistryLog:
             await reading.unsubscribe()
 
     async def _publish(self, subject: str, payload: bytes, after: int, id: str | None = None) -> int:
-        headers: dict[str, Any] = {_EXPECTED: str(after), **({_ID: id} if id else {})}
+        headers: dict[str, Any] = {EXPECTED_LAST_HEADER: str(after)}
+        headers |= {MESSAGE_ID_HEADER: id} if id else {}
         try:
             stored = await self._jetstream.publish(
                 subject, payload, timeout=REQUEST_S, stream=STREAM, headers=headers
