@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from towpath.checker.observation import ReceivedMessage, observe
+from running.published_answers import published
+from towpath.checker.observation import ReceivedMessage
 from towpath.contracts.errors import TowpathError
 from towpath.lab.demonstration.queries.estimates import judge_estimates
 from towpath.lab.demonstration.queries.findings import Heard, gap_of, parts_of_plan, sampled_of
@@ -18,14 +18,8 @@ from towpath.lab.demonstration.queries.report import Crossing
 from towpath.lab.demonstration.queries.run import QueriesOptions
 from towpath.lab.demonstration.queries.stretch import stretch
 from towpath.lab.demonstration.queries.texts import ESTIMATED, RAINBOW, SHARED, query_text
-from towpath.lab.demonstration.queries.truth import (
-    EPOCH,
-    AskedEvents,
-    answer_identity,
-    answers_of,
-    judge_answers,
-    micros,
-)
+from towpath.lab.demonstration.queries.truth import AskedEvents, answers_of
+from towpath.lab.harness.answers import judge_answers, micros
 from towpath.lab.harness.report import MoveReport
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
@@ -52,23 +46,6 @@ EVENTS = [
 ASKED = AskedEvents(query_text(SHARED), {}, EVENTS, BEGIN + timedelta(days=9))
 
 Fault = Callable[[list[ReceivedMessage]], list[ReceivedMessage]]
-
-
-def published(answer: Answer, **values: Any) -> ReceivedMessage:
-    """Return an answer as a subscriber gets it."""
-    end = EPOCH + timedelta(microseconds=answer.moment)
-    body = {
-        "job": "airports",
-        "site": "cloud",
-        "epoch": 1,
-        "serial": 1,
-        "stored_at": BEGIN.isoformat(),
-        "count": 1,
-        "key": {"query": answer.query, **dict(answer.key)},
-        "window": {"start": end.isoformat(), "end": end.isoformat(timespec="milliseconds")},
-        "values": {"value": answer.value, **values},
-    }
-    return observe(json.dumps(body).encode(), answer_identity, received_at=BEGIN.timestamp())
 
 
 def another_value(answer: Answer) -> Answer:

@@ -36,6 +36,7 @@ from towpath.lab.drill.matrix import (
     select,
 )
 from towpath.lab.drill.table import cell_line, matrix_table
+from towpath.lab.harness.judge import judged, still_judged
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.campaign_report import CampaignReport
@@ -271,6 +272,19 @@ def test_pipeline_when_it_is_applied_again_then_one_job_is_updated_one_moves_and
     assert (moved.inputs[0].site, moved.inputs[0].topic) == (updated.output_site, updated.output.topic)
 
 
+def test_query_when_it_joins_a_text_then_only_the_job_that_answers_changes_and_is_still_judged() -> None:
+    for each in select(["query"]):
+        scenario, joined = scenario_of(each), operated(each).apply
+        assert scenario.pipeline is not None
+        assert joined is not None
+        (*panes, answering), (*same, with_more) = scenario.pipeline.jobs, joined.jobs
+        assert panes == same
+        assert answering.job_spec() != with_more.job_spec()
+        assert judged(with_more.job_spec())
+        assert still_judged(answering.job_spec(), with_more.job_spec())
+        assert answering.site == source_of(each)
+
+
 def test_site_when_it_is_upgraded_then_is_the_job_s_and_the_job_goes_to_the_target_meanwhile() -> None:
     for each in select(["upgrade"]):
         scenario = scenario_of(each)
@@ -284,8 +298,8 @@ def test_job_when_it_has_two_inputs_then_both_have_a_load_at_their_site() -> Non
     assert {each.operation for each in cells} == set(OPERATIONS) - {"parallel", "remove"}
     for each in cells:
         scenario = scenario_of(each)
-        first = scenario.pipeline.jobs[0] if scenario.pipeline else spec_of(scenario.jobs[0])
-        inputs = {(entry.site, entry.topic) for entry in first.inputs}
+        jobs = scenario.pipeline.jobs if scenario.pipeline else [spec_of(job) for job in scenario.jobs]
+        inputs = {(entry.site, entry.topic) for job in jobs for entry in job.inputs if entry.from_device}
         assert inputs == {(load.site, load.topic) for load in scenario.load}
         assert len(inputs) == 2
 

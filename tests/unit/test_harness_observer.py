@@ -39,7 +39,7 @@ async def test_job_when_it_was_removed_then_owes_the_results_up_to_its_stop_and_
     nothing: Any = None
     lost: list[int] = []
     for ended_after in (2, 3):
-        view: Any = type("View", (), {"inputs": []})
+        view: Any = type("View", (), {"inputs": [], "spec": SPEC})
         job = ObservedJob(nothing, SPEC, view, Collected(), [stored], {})  # type: ignore[arg-type]
         job.ended_after = {"a/site/x": ended_after}
         job.take_truth()

@@ -34,6 +34,7 @@ from towpath.lab.drill.matrix import (
     BROKERS,
     COMPOSED,
     FAIL_OVER,
+    QUERY,
     REDIRECT,
     REMOVE,
     USUAL,
@@ -42,8 +43,10 @@ from towpath.lab.drill.matrix import (
     Conditions,
     FaultName,
 )
+from towpath.lab.harness.events import WATERMARK_S
 from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios import usual_strikes
+from towpath.queries.compilation import Asked, compiled
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
@@ -59,6 +62,14 @@ LEAVE_OUTPUTS = (REMOVE, REDIRECT)
 identity of an earlier result would count as its repetition."""
 
 PIPELINE = "composed"
+
+STREAM = (
+    f'events = STREAM FROM topic(topic="{LOAD.topic}", sites="{{sites}}", time="at", '
+    f'delay="{WATERMARK_S:g} SECONDS");'
+)
+QUERIES = 'mean = COMPUTE AVG("value" FROM (events), 2 SECONDS) BY key EVERY 1 SECONDS;'
+JOINING = 'many = COMPUTE COUNT("value" FROM (events), 4 SECONDS) BY key WHEN > 3 EVERY 1 SECONDS;'
+"""A query that needs no other panes than those that are made already."""
 
 TWO_INPUTS_EVERY = 4
 """Every Nth cell whose job computes windows has a job with two inputs."""
@@ -107,7 +118,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
     """Return the scenario of a cell. It is the same in every drill under these conditions."""
     workload = workload_of(cell)
     job = StandardJob(
-        name=workload if cell.operation not in LEAVE_OUTPUTS else f"job-{crc32(cell.name.encode()):08x}",
+        name=_job_name(cell, workload),
         workload=workload,
         site=source_of(cell),
         input_site=INPUT_SITE,
@@ -116,7 +127,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         topic=LOAD.topic,
         standby=target_of(cell) if cell.operation == FAIL_OVER else None,
     )
-    is_removed, is_composed = cell.operation == REMOVE, cell.operation == APPLY
+    is_removed, is_composed = cell.operation == REMOVE, cell.operation in (APPLY, QUERY)
     return Scenario(
         name=cell.scenario,
         description=f"A step of an operation on a job meets a fault: {cell.name}.",
@@ -148,6 +159,12 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
             migrations=MoveEnd.WELL,
         ),
     )
+
+
+def _job_name(cell: Cell, workload: str) -> str:
+    if cell.operation == QUERY:
+        return PIPELINE  # The job that answers has the name of its text.
+    return workload if cell.operation not in LEAVE_OUTPUTS else f"job-{crc32(cell.name.encode()):08x}"
 
 
 def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
@@ -226,7 +243,7 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
         case "redirect":
             output = spec.output.model_copy(update={"site": target_of(cell)})
             return [_step(update=Update(spec=spec.model_copy(update={"output": output}), wait=False))]
-        case "apply":
+        case "apply" | "query":
             return [_step(apply=_pipeline(cell, job, is_changed=True))]
         case "upgrade":
             return [_step(upgrade=SiteUpgrade(site=source_of(cell), to=target_of(cell)))]
@@ -242,6 +259,21 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
 
 
 def _pipeline(cell: Cell, job: StandardJob, *, is_changed: bool = False) -> PipelineSpec:
+    return (_query_text if cell.operation == QUERY else _two_jobs)(cell, job, is_changed=is_changed)
+
+
+def _query_text(cell: Cell, job: StandardJob, *, is_changed: bool) -> PipelineSpec:
+    """Return queries over the cell's events, answered where the cell's job is. Changed, one more."""
+    sites = [site for site in (job.input_site, job.second_input_site) if site]
+    text = "\n".join([STREAM, QUERIES, *([JOINING] if is_changed else [])])
+    asked = Asked(PIPELINE, job.site, text, {"sites": ",".join(sites)}, sites)
+    found = compiled(asked).pipeline
+    *panes, answers = found.jobs
+    output = answers.output.model_copy(update={"site": job.output_site})
+    return found.model_copy(update={"jobs": [*panes, answers.model_copy(update={"output": output})]})
+
+
+def _two_jobs(cell: Cell, job: StandardJob, *, is_changed: bool) -> PipelineSpec:
     """Return a pipeline of the cell's job and one that passes its results on.
 
     Changed, the job has another trigger, the other one is at another site, and a third one is there.

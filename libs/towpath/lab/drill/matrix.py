@@ -105,10 +105,12 @@ CHANGES = (ADJUST, UPDATE, REDIRECT, REMOVE, FAIL_OVER)
 
 APPLY: Final = "apply"
 """A pipeline is applied again: one of its jobs is updated, another one moves, and a third comes."""
+QUERY: Final = "query"
+"""A query joins the text that a job answers, which goes on with its state."""
 UPGRADE: Final = "upgrade"
 """A site is upgraded: its job moves away, its agent and its server restart, and the job comes back."""
 
-COMPOSED = {APPLY: UPDATE, UPGRADE: str(StrategyName.HANDOVER)}
+COMPOSED = {APPLY: UPDATE, QUERY: UPDATE, UPGRADE: str(StrategyName.HANDOVER)}
 """Operations that consist of others. Faults come at the steps of the first of these, by its table's name."""
 
 
@@ -122,7 +124,7 @@ def _operations() -> dict[str, StepTable]:
 OPERATIONS = _operations()
 """Their steps are the rows of the matrix. A strategy that throws state away cannot lose it."""
 
-HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE, APPLY}
+HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE, APPLY, QUERY}
 """Operations with a site besides those of the job and of its results."""
 
 EVERY_ACTOR = frozenset(ActorName)

@@ -44,9 +44,14 @@ from towpath.contracts.operators import (
     Merge,
     Operator,
     ProcessingWindow,
+    Query,
     Window,
     WindowShape,
 )
+from towpath.lab.harness import answers_truth
+from towpath.lab.harness.answers import answer_identity
+from towpath.lab.harness.answers_truth import AnswersTruth
+from towpath.queries.reference import Event
 
 Expected = Mapping[Identity, Mapping[str, Any]]
 
@@ -94,6 +99,8 @@ def _identity_of_results(spec: JobSpec) -> IdentityOf:
     operator = spec.operator
     if isinstance(operator, Clean) and operator.identity:
         return identity_by_values(*operator.identity)
+    if isinstance(operator, Query):
+        return answer_identity
     # What is passed on keeps its window and key, but stands for one event.
     return identity_by_serial if isinstance(operator, Forward | Merge) else identity_of
 
@@ -107,6 +114,8 @@ def judged(spec: JobSpec) -> bool:
         return passing and isinstance(last, Window | Filter) and judged(_with_operator(spec, last))
     if isinstance(operator, Window):
         return operator.event_time is not None and operator.shape is WindowShape.TUMBLING
+    if isinstance(operator, Query):
+        return answers_truth.can_be_judged(operator)
     if isinstance(operator, ProcessingWindow | Clean):
         # Of several inputs, chance decides the order in which their events come.
         return len(spec.inputs) == 1 and (isinstance(operator, ProcessingWindow) or bool(operator.identity))
@@ -119,6 +128,26 @@ def _compares(operator: Operator) -> bool:
         return False
     compared = _COMPARISON.fullmatch(operator.where)
     return compared is not None and operator.fields.get(compared[1]) in (FieldType.LONG, FieldType.DOUBLE)
+
+
+def still_judged(before: JobSpec, after: JobSpec) -> bool:
+    """True if a job that became another one owes the results that it owed before.
+
+    A text of queries may have more of them.
+    """
+    old, new = before.operator, after.operator
+    more = isinstance(old, Query) and isinstance(new, Query) and answers_truth.extends(old, new)
+    return before.inputs == after.inputs and (old == new or more)
+
+
+def truth_of(spec: JobSpec, inputs: Inputs, began: JobSpec) -> JobTruth | AnswersTruth:
+    """Compute the truth about a job that is `judged`. `began` is what it was when it was deployed.
+
+    Of a job that answers queries, `inputs` are those of the jobs that make panes for it.
+    """
+    if isinstance(spec.operator, Query) and isinstance(began.operator, Query):
+        return AnswersTruth.of(spec.operator, began.operator, _query_events(inputs))
+    return JobTruth.of(spec, inputs)
 
 
 @dataclass(frozen=True)
@@ -212,6 +241,8 @@ def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
     operator = spec.operator
     if isinstance(operator, Chain):
         return disorder_s(*_last_step(spec, operator, inputs))
+    if isinstance(operator, Query):
+        return answers_truth.disorder_s(operator, _query_events(inputs))
     if not isinstance(operator, Window) or operator.event_time is None:
         return 0.0
     worst = 0.0
@@ -225,6 +256,17 @@ def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
 def unstored(sent: Iterable[bytes], stored: StoredInput) -> list[bytes]:
     """Return the events that a device's broker has acknowledged and the input does not hold."""
     return [*(Counter(sent) - Counter(event.payload for event in stored.events)).elements()]
+
+
+def _query_events(inputs: Inputs) -> list[Event]:
+    """Return the events of devices as the reference of queries takes them, which asks them for their time."""
+    return [
+        Event(site, topic, event.serial, 0, body)
+        for each in inputs
+        for site, _, topic in [each.name.partition("/")]
+        for event in each.events
+        if (body := json_object(event.payload)) is not None
+    ]
 
 
 def _closed_windows(spec: JobSpec, operator: Window, inputs: Inputs) -> Expected:

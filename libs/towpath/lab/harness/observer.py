@@ -19,7 +19,9 @@ from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
-from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged
+from towpath.contracts.operators import Query
+from towpath.lab.harness.answers_truth import AnswersTruth
+from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged, truth_of
 from towpath.lab.harness.stage import Stage
 from towpath.mesh.site_broker import site_broker
 from towpath.mesh.state import MeshState
@@ -60,6 +62,8 @@ class ObservedJob:
     """The contents of its inputs, as far as they were read."""
     after: dict[str, int]
     """Input → serial number behind which it begins."""
+    sources: Sequence[ObservedJob] = ()
+    """Of a job that answers queries: the jobs that make panes of events for it."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """True if its operator or its inputs are not those of its deployment any more."""
@@ -73,7 +77,7 @@ class ObservedJob:
     """Rejected events that have come."""
     since: float = field(default_factory=time.time)
     """Unix seconds, when its inputs were looked at for the first time."""
-    _truth: JobTruth | None = None
+    _truth: JobTruth | AnswersTruth | None = None
     """Set when it is drained."""
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0
@@ -86,7 +90,17 @@ class ObservedJob:
     @property
     def judged(self) -> bool:
         """True if it can be judged."""
-        return judged(self.spec) and self.heard_whole and not self.changed
+        return judged(self.spec) and self.heard_whole and not self.changed and self._has_known_events
+
+    @property
+    def _has_known_events(self) -> bool:
+        """False if no one says which events it has counted: it knows panes only."""
+        return not isinstance(self.spec.operator, Query) or (bool(self.sources) and self.ended_after is None)
+
+    @property
+    def event_inputs(self) -> list[StoredInput]:
+        """The inputs that hold the events of its truth, as far as they were read."""
+        return [each for job in self.sources for each in job.inputs] or self.inputs
 
     def look(self) -> None:
         """Take in what has come since the last look."""
@@ -142,9 +156,10 @@ class ObservedJob:
         """
         inputs = await self._inputs_now()
         if self.judged:
-            for entry, stored in zip(inputs, self.inputs, strict=True):
-                await self._read(entry, stored)
+            for job in self.sources or [self]:
+                await job.read_inputs()
             await asyncio.to_thread(self.take_truth)
+        if self.judged and not self.sources:
             newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
         else:
             newest = {entry.name: await self._newest(entry) for entry in inputs}
@@ -162,14 +177,19 @@ class ObservedJob:
             await asyncio.sleep(LOOK_EVERY_S)
         return False
 
+    async def read_inputs(self) -> None:
+        """Read what its inputs hold. Raises `TowpathError` when one cannot be read."""
+        for entry, stored in zip(await self._inputs_now(), self.inputs, strict=True):
+            await self._read(entry, stored)
+
     def take_truth(self) -> None:
         """Compute the results that the job owes for what was read of its inputs. Blocks."""
-        self._truth = JobTruth.of(self.spec, self._processed_inputs())
+        self._truth = truth_of(self.spec, self._processed_inputs(), self.view.spec)
 
     def _processed_inputs(self) -> list[StoredInput]:
         """Return the inputs as far as the job is to process them."""
         if self.ended_after is None:
-            return self.inputs
+            return self.event_inputs
         return [
             replace(each, events=[e for e in each.events if e.serial <= self.ended_after.get(each.name, 0)])
             for each in self.inputs

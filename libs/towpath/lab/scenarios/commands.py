@@ -44,6 +44,7 @@ from towpath.contracts.scenario_nodes import NodeStep, nodes_of
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.standby import FailOverJob
 from towpath.lab.harness.held_rules import HeldRules
+from towpath.lab.harness.judge import still_judged
 from towpath.lab.harness.observer import ObservedJob, observed_job, subscriber_of
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
@@ -180,6 +181,7 @@ class Commands:
                 self.sampler.jobs[job.name] = observed
                 # As in `watch`, if the job was there before the run.
                 observed.changed = job.name in self.restoration.jobs_before
+                self.sampler.know_sources()
             else:
                 self._changes_to(known, job.job_spec())
 
@@ -283,10 +285,7 @@ class Commands:
         self._changes_to(known, spec)
 
     def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:
-        known.changed = known.changed or (known.spec.operator, known.spec.inputs) != (
-            spec.operator,
-            spec.inputs,
-        )
+        known.changed = known.changed or not still_judged(known.spec, spec)
         known.spec = spec
 
     async def _remove(self, removal: Removal) -> None:

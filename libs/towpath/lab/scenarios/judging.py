@@ -95,7 +95,7 @@ class Judging:
         self.verdicts[job.name] = judgement
         self.journal.add(Entry.VERDICT, job=job.name, **judgement.model_dump(mode="json"))
         # In a thread, like all that takes seconds: subscribers share the event loop.
-        late = await asyncio.to_thread(disorder_s, job.spec, job.inputs)
+        late = await asyncio.to_thread(disorder_s, job.spec, job.event_inputs)
         if late > 0:
             self.problems.append(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
 
@@ -103,7 +103,7 @@ class Judging:
         """Compare what a device's broker has acknowledged with what the input of a job holds."""
         name = f"{device.load.site}/{device.load.topic}"
         whole = (job for job in jobs if job.judged and job.since <= device.begun_at)
-        read = (each for job in whole for each in job.inputs)
+        read = (each for job in whole for each in job.event_inputs)
         stored = next((each for each in read if each.name == name), None)
         missing = [] if stored is None else await asyncio.to_thread(unstored, device.sent, stored)
         self.unstored += len(missing)

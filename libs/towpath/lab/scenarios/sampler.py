@@ -17,6 +17,7 @@ from towpath.composition.graph import writers_of
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.metrics import Metric
+from towpath.contracts.operators import Query
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.standby import ListStandbys
 from towpath.lab.harness.load import Device
@@ -74,8 +75,13 @@ class Sampler:
 
     def upstream_first(self) -> list[ObservedJob]:
         """Return the jobs in the order of the data: each after those whose results it reads."""
-        order = TopologicalSorter(writers_of(job.spec for job in self.jobs.values())).static_order()
-        return [self.jobs[name] for name in order]
+        return [self.jobs[name] for name in TopologicalSorter(self._writers()).static_order()]
+
+    def know_sources(self) -> None:
+        """Tell each job that answers queries which jobs make panes for it."""
+        for name, writers in self._writers().items():
+            if isinstance(self.jobs[name].spec.operator, Query):
+                self.jobs[name].sources = [self.jobs[writer] for writer in sorted(writers)]
 
     async def look(self, behind: Iterable[str]) -> None:
         """Look at results, and ask how much is stored for the jobs of these names.
@@ -165,6 +171,9 @@ class Sampler:
             return None
         view = next((each for each in answer.standbys if each.job == job), None)
         return 0.0 if view and view.site == view.standby else view and view.behind_s
+
+    def _writers(self) -> dict[str, set[str]]:
+        return writers_of(job.spec for job in self.jobs.values())
 
     async def _ask_stored(self, site: str, stream: str) -> None:
         try:

@@ -8,7 +8,7 @@ from statistics import fmean
 from towpath.checker.observation import ReceivedMessage
 from towpath.lab.demonstration.queries.report import EstimateReport
 from towpath.lab.demonstration.queries.texts import ESTIMATED
-from towpath.lab.demonstration.queries.truth import expected_identity, judge_answers
+from towpath.lab.harness.answers import expected_identity, judge_answers
 from towpath.lab.harness.report import Judgement
 from towpath.queries.meaning import Query
 from towpath.queries.reference import Answer

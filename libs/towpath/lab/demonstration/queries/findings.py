@@ -11,7 +11,8 @@ from towpath.checker.identity import utc
 from towpath.checker.observation import ReceivedMessage
 from towpath.lab.demonstration.queries.report import Gap, SampledReport, SharedNumber, SitePart
 from towpath.lab.demonstration.queries.texts import MOVED_QUERY
-from towpath.lab.demonstration.queries.truth import AskedEvents, query_of
+from towpath.lab.demonstration.queries.truth import AskedEvents
+from towpath.lab.harness.answers import query_of
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import MoveReport
 from towpath.queries.compilation import Compiled

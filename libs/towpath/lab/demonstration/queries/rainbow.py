@@ -16,12 +16,8 @@ from towpath.checker.observation import ReceivedMessage
 from towpath.lab.demonstration.queries.report import FigureReport
 from towpath.lab.demonstration.queries.running_text import running_text
 from towpath.lab.demonstration.queries.texts import RAINBOW, query_text
-from towpath.lab.demonstration.queries.truth import (
-    AskedEvents,
-    expected_answers,
-    judge_answers,
-    query_of,
-)
+from towpath.lab.demonstration.queries.truth import AskedEvents, expected_answers
+from towpath.lab.harness.answers import judge_answers, query_of
 from towpath.lab.harness.load import DueEvent, send_when_due
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Stage

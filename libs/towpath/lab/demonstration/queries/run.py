@@ -48,7 +48,8 @@ from towpath.lab.demonstration.queries.running_text import (
 )
 from towpath.lab.demonstration.queries.stretch import Due, Stretch, stretch
 from towpath.lab.demonstration.queries.texts import ESTIMATED, MEAN, SHARED, query_text
-from towpath.lab.demonstration.queries.truth import AskedEvents, expected_answers, judge_answers, query_of
+from towpath.lab.demonstration.queries.truth import AskedEvents, expected_answers
+from towpath.lab.harness.answers import judge_answers, query_of
 from towpath.lab.harness.load import DueEvent, send_when_due
 from towpath.lab.harness.observer import ATTEMPT_S, ReceivedResult
 from towpath.lab.harness.report import Judgement, MoveReport

@@ -22,7 +22,7 @@ from towpath.contracts.job import ResolvedInput
 from towpath.contracts.pipeline_commands import DeletePipeline
 from towpath.lab.demonstration.fog.pipelines import apply
 from towpath.lab.demonstration.pipeline import CLOUD, SITES
-from towpath.lab.demonstration.queries.truth import answer_identity, micros, moment_of
+from towpath.lab.harness.answers import answer_identity, micros, moment_of
 from towpath.lab.harness.observer import ATTEMPT_S, subscriber
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.restoration import APPLY_S
