@@ -28,6 +28,7 @@ from towpath.lab.drill.matrix import (
     CHANGES,
     COMPOSED,
     OPERATIONS,
+    STEPS,
     ActorName,
     Cell,
     FaultName,
@@ -272,6 +273,17 @@ def test_pipeline_when_it_is_applied_again_then_one_job_is_updated_one_moves_and
     assert (moved.inputs[0].site, moved.inputs[0].topic) == (updated.output_site, updated.output.topic)
 
 
+def test_plan_when_drilled_then_gateways_of_the_job_s_site_get_another_version_as_a_wave_begins() -> None:
+    for each in select(["plan"]):
+        scenario, on = scenario_of(each), harm(each).on
+        assert scenario.gateways is not None
+        assert on is not None
+        assert (scenario.gateways.site, scenario.jobs[0].site) == (source_of(each), source_of(each))
+        assert (on.event, on.where["wave"]) == ("plan.*.changed", 1 if each.step == "first-wave" else 2)
+        assert operated(each).roll_out is not None
+    assert not any(pair.operation == "plan" for pair in pairs())
+
+
 def test_query_when_it_joins_a_text_then_only_the_job_that_answers_changes_and_is_still_judged() -> None:
     for each in select(["query"]):
         scenario, joined = scenario_of(each), operated(each).apply
@@ -295,7 +307,7 @@ def test_site_when_it_is_upgraded_then_is_the_job_s_and_the_job_goes_to_the_targ
 
 def test_job_when_it_has_two_inputs_then_both_have_a_load_at_their_site() -> None:
     cells = [each for each in matrix() if has_two_inputs(each)]
-    assert {each.operation for each in cells} == set(OPERATIONS) - {"parallel", "remove"}
+    assert {each.operation for each in cells} == set(STEPS) - {"parallel", "remove"}
     for each in cells:
         scenario = scenario_of(each)
         jobs = scenario.pipeline.jobs if scenario.pipeline else [spec_of(job) for job in scenario.jobs]

@@ -18,6 +18,7 @@ from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.scenario_expectations import Expectations
 from towpath.contracts.scenario_foresight import Announcement, Discharge
+from towpath.contracts.scenario_gateways import RollOut, ScenarioGateways
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
 from towpath.contracts.scenario_nodes import NodeStep
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
@@ -250,6 +251,7 @@ class Step(Model):
     remove: Removal | None = None
     fail_over: Failover | None = None
     upgrade: SiteUpgrade | None = None
+    roll_out: RollOut | None = None
     process: ProcessRun | None = None
     node: NodeStep | None = None
     announce: Announcement | None = None
@@ -330,6 +332,7 @@ class Scenario(Model):
     pipeline: PipelineSpec | None = None
     """Applied before, deleted in the end. One that was there before the run is rolled back instead; it may
     neither lose a job nor change what a job reads and writes."""
+    gateways: ScenarioGateways | None = None
     load: list[Load] = []
     steady_state: list[Probe] = Field(min_length=1)
     phases: Phases = Phases()

@@ -10,6 +10,7 @@ from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.operators import Forward
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.contracts.plan_rollout import RolloutState
 from towpath.contracts.scenario import (
     Failover,
     LagProbe,
@@ -27,6 +28,7 @@ from towpath.contracts.scenario import (
     Update,
 )
 from towpath.contracts.scenario_expectations import ANY, NONE, Expectations, MoveEnd
+from towpath.contracts.scenario_gateways import RollOut, ScenarioGateways
 from towpath.contracts.scenario_load import StandardJob, SyntheticLoad
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Meddling
 from towpath.lab.drill.matrix import (
@@ -34,6 +36,8 @@ from towpath.lab.drill.matrix import (
     BROKERS,
     COMPOSED,
     FAIL_OVER,
+    PLAN,
+    PLAN_STEPS,
     QUERY,
     REDIRECT,
     REMOVE,
@@ -139,6 +143,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         ),
         jobs=[] if is_composed else [job],
         pipeline=_pipeline(cell, job) if is_composed else None,
+        gateways=ScenarioGateways(site=job.site) if cell.operation == PLAN else None,
         load=[LOAD, *([SECOND_LOAD] if job.second_input_site else [])],
         steady_state=_steady_state(cell, job.name),
         phases=Phases(
@@ -245,6 +250,8 @@ def _operation(cell: Cell, job: StandardJob, outage_s: float) -> list[Step]:
             return [_step(update=Update(spec=spec.model_copy(update={"output": output}), wait=False))]
         case "apply" | "query":
             return [_step(apply=_pipeline(cell, job, is_changed=True))]
+        case "plan":
+            return [_step(roll_out=RollOut(version=2))]
         case "upgrade":
             return [_step(upgrade=SiteUpgrade(site=source_of(cell), to=target_of(cell)))]
         case "remove":
@@ -301,8 +308,12 @@ def _step(**action: Any) -> Step:
 
 def _harms(cell: Cell, job: str, outage_s: float) -> list[Step]:
     """Return the steps that do the harm. After the first one, the operation may end before the second."""
-    where = {"job": job, "step": cell.step, "phase": "begun"}
-    begins = Trigger(event="operation.*.step", where=where, within_s=BEGINS_WITHIN_S)
+    if cell.operation == PLAN:
+        where: dict[str, Any] = {"wave": PLAN_STEPS.index(cell.step) + 1, "state": RolloutState.RUNNING}
+        begins = Trigger(event="plan.*.changed", where=where, within_s=BEGINS_WITHIN_S)
+    else:
+        where = {"job": job, "step": cell.step, "phase": "begun"}
+        begins = Trigger(event="operation.*.step", where=where, within_s=BEGINS_WITHIN_S)
     harms = [_harm(cell, cell.fault, cell.actor, begins, outage_s)]
     if cell.second:
         fault, actor = cell.second

@@ -110,6 +110,16 @@ QUERY: Final = "query"
 UPGRADE: Final = "upgrade"
 """A site is upgraded: its job moves away, its agent and its server restart, and the job comes back."""
 
+PLAN: Final = "plan"
+"""A plan brings gateways at the job's site to another version, in two waves. The job goes on beside it."""
+
+PLAN_STEPS = ("first-wave", "second-wave")
+
+PLAN_ACTORS = frozenset(
+    {ActorName.SOURCE_AGENT, ActorName.SOURCE_NATS, ActorName.COORDINATOR, ActorName.REDIS}
+)
+"""Those that have a part in it. Gateways that are killed are in the tests of plans."""
+
 COMPOSED = {APPLY: UPDATE, QUERY: UPDATE, UPGRADE: str(StrategyName.HANDOVER)}
 """Operations that consist of others. Faults come at the steps of the first of these, by its table's name."""
 
@@ -123,6 +133,11 @@ def _operations() -> dict[str, StepTable]:
 
 OPERATIONS = _operations()
 """Their steps are the rows of the matrix. A strategy that throws state away cannot lose it."""
+
+STEPS = {name: tuple(step.name for step in table.steps) for name, table in OPERATIONS.items()} | {
+    PLAN: PLAN_STEPS
+}
+"""Operation → the names of its steps, in order: all rows of the matrix."""
 
 HAVE_TARGET = frozenset(OPERATIONS) - {ADJUST, UPDATE, REMOVE, APPLY, QUERY}
 """Operations with a site besides those of the job and of its results."""
@@ -206,14 +221,21 @@ class Cell:
 
     @property
     def next_step(self) -> str | None:
-        """The step after this one. None if it is the last."""
-        names = [step.name for step in OPERATIONS[self.operation].steps]
+        """The step after this one. None if it is the last, or if a plan has it: two faults are for jobs."""
+        names = () if self.operation == PLAN else STEPS[self.operation]
         return next((after for name, after in pairwise(names) if name == self.step), None)
 
 
 def matrix() -> list[Cell]:
     """Return all cells that make sense, in the order of the tables."""
-    return [
+    of_plans = [
+        Cell(PLAN, step, fault, actor)
+        for step in PLAN_STEPS
+        for fault in FaultName
+        for actor in ActorName
+        if fault not in ONCE and actor in HITS[fault] & PLAN_ACTORS
+    ]
+    return of_plans + [
         Cell(name, step.name, fault, actor)
         for name, table in OPERATIONS.items()
         for step in table.steps

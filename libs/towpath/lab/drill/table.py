@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from towpath.lab.drill.matrix import OPERATIONS, FaultName, matrix, pairs
+from towpath.lab.drill.matrix import STEPS, FaultName, matrix, pairs
 from towpath.lab.scenarios.campaign_report import CampaignReport
 from towpath.lab.scenarios.report import RunReport
 
@@ -32,11 +32,11 @@ def matrix_table(report: CampaignReport) -> Table:
     for run in report.runs:
         cell = CELLS[run.scenario]
         played[cell.operation, cell.step, cell.fault].append(run)
-    for name, steps in OPERATIONS.items():
-        for step in steps.steps:
-            row = [played.get((name, step.name, fault), []) for fault in FaultName]
+    for name, steps in STEPS.items():
+        for step in steps:
+            row = [played.get((name, step, fault), []) for fault in FaultName]
             if any(row):
-                table.add_row(name, step.name, *(_marks(entry) for entry in row))
+                table.add_row(name, step, *(_marks(entry) for entry in row))
     return table
 
 

@@ -33,6 +33,7 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
     """Yield everything that does not fit together."""
     yield from _sites(scenario)
     yield from _jobs(scenario)
+    yield from _gateways(scenario)
     yield from _rules(scenario)
     yield from _strikes(scenario)
     yield from _nodes(scenario)
@@ -40,6 +41,10 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
 
 def check_leased(scenario: Scenario) -> None:
     """Raise `TowpathError` if a killed run would leave harm behind on a mesh that is not its own."""
+    if scenario.gateways is not None:
+        message = "gateways of a run are not given to a mesh that runs already"
+        allowed = "a run without --home"
+        raise TowpathError.of(_wrong("gateways", None, allowed, message, ErrorCode.NOT_ALLOWED))
     for i, step in enumerate(scenario.timeline):
         if step.strike or step.intercept or step.hub or step.upgrade:
             message = "a run that is killed does not end this, so it is not done to a mesh that runs already"
@@ -130,6 +135,18 @@ def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
         if step.remove is not None and job in scenario.mesh.jobs:
             message = "a run does not remove what was there before it"
             yield _wrong(f"timeline.{i}.remove.job", job, deployed, message, ErrorCode.NOT_ALLOWED)
+
+
+def _gateways(scenario: Scenario) -> Iterator[ErrorDetail]:
+    given = scenario.gateways
+    if given is not None and given.site not in scenario.mesh.sites:
+        yield _wrong("gateways.site", given.site, scenario.mesh.sites, "no such site", ErrorCode.UNKNOWN_SITE)
+    if given is not None and scenario.mesh.topology is not None:
+        message = "the gateways of a run cannot reach the nodes of a topology"
+        yield _wrong("gateways", None, "without mesh.topology", message, ErrorCode.NOT_ALLOWED)
+    for i, step in enumerate(scenario.timeline):
+        if step.roll_out is not None and given is None:
+            yield _wrong(f"timeline.{i}.roll_out", None, "with gateways", "the scenario has no gateways")
 
 
 def _job_of(step: Step) -> str | None:

@@ -39,10 +39,12 @@ from towpath.contracts.scenario import (
     Step,
     Update,
 )
+from towpath.contracts.scenario_gateways import RollOut, ScenarioGateways
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.contracts.scenario_nodes import NodeStep, nodes_of
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.standby import FailOverJob
+from towpath.lab.harness.gateway_fleet import GatewayFleet, gateway_fleet
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.judge import still_judged
 from towpath.lab.harness.observer import ObservedJob, observed_job, subscriber_of
@@ -72,6 +74,9 @@ APPLY_AGAIN = 2
 
 UPGRADE_STEP_S = 120.0
 """Seconds for each part of an upgrade, before the command gives up and is called again."""
+
+FIRST_VERSION = 1
+"""Of what gateways run, before the timeline."""
 
 NOT_NOW = (ErrorCode.BUSY, ErrorCode.SITE_DOWN, ErrorCode.FAILED)
 """Refusals of a migration that can be another answer later."""
@@ -106,6 +111,7 @@ class Commands:
     last."""
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Job → held while a step moves it."""
+    fleet: GatewayFleet | None = None
     struck_until: float | None = None
     """End of the last strike, interception or trouble of the hub, Unix seconds."""
     _armed: dict[int, Armed] = field(default_factory=dict)
@@ -184,6 +190,11 @@ class Commands:
                 self.sampler.know_sources()
             else:
                 self._changes_to(known, job.job_spec())
+
+    async def run_gateways(self, given: ScenarioGateways) -> None:
+        """Start gateways, and roll the first version out to them. Raises `TowpathError`."""
+        self.fleet = await self.exits.enter_async_context(gateway_fleet(self.stage, given))
+        await self.fleet.roll_out(FIRST_VERSION)
 
     async def moves_ended(self, within_s: float) -> list[MoveReport]:
         """Wait until the begun operations end, and report them. Those not in time have no state."""
@@ -314,6 +325,10 @@ class Commands:
 
         await _repeated(call, given.within_s, (ErrorCode.FAILED,), AGAIN_S)
 
+    async def _roll_out(self, given: RollOut) -> None:
+        assert self.fleet is not None, "checked before the run"
+        await self.fleet.roll_out(given.version, given.within_s)
+
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)
         if known is None:
@@ -368,6 +383,7 @@ ACTIONS: dict[str, tuple[Callable[[Commands, Any], Awaitable[Any]], Callable[[An
     "remove": (Commands._remove, attrgetter("job")),
     "fail_over": (Commands._fail_over, attrgetter("job")),
     "upgrade": (Commands._upgrade, attrgetter("site")),
+    "roll_out": (Commands._roll_out, lambda given: f"version {given.version} to gateways"),
     "process": (Commands._process, attrgetter("path")),
     "node": (Commands._node, lambda given: f"{given.do} {', '.join(nodes_of(given))}".strip()),
     "announce": (lambda run, given: announce(run.stage, given), attrgetter("site")),

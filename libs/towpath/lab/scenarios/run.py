@@ -187,6 +187,8 @@ class Run:
         async with meter:
             await self._act(commands, events, steadiness)
         await self._judge(commands.sampler)
+        for problem in await commands.fleet.problems() if commands.fleet else ():
+            self._problem(problem)
         await self.figures.end(commands.sampler)
 
     async def _prepare(self, commands: Commands) -> None:
@@ -199,6 +201,8 @@ class Run:
                 await commands.deploy(job)
             if scenario.pipeline is not None:
                 await commands.apply(scenario.pipeline)
+            if scenario.gateways is not None:
+                await commands.run_gateways(scenario.gateways)
         self._start_load(commands.sampler)
         with self.trace.step("load rules that never act"):
             await commands.rules.load_idle(idle_rules(scenario))
