@@ -52,6 +52,8 @@ class Mesh:
     """Attempts to move a job that find another operation under way."""
     dies_after: int | None = None
     """Requests that are answered before the command is killed."""
+    replaced: Path | None = None
+    """File that a command writes to replace jfk, after its jobs have left."""
     said: dict[str, Any] = field(default_factory=dict)
     """Fields of the heartbeat of jfk that differ."""
 
@@ -106,6 +108,8 @@ class Mesh:
         example: dict[str, Any] = {**SiteStatus.example, "capabilities": ["standby", "restart"]}
         began = BEGUN_AT + timedelta(hours=self.restarts)
         said = self.said if site == "jfk" else {}
+        if site == "jfk" and self.replaced is not None and self.replaced.exists():
+            began, said = BEGUN_AT + timedelta(hours=1), {}
         return SiteStatus.model_validate({**example, "site": site, "begun_at": began, **said})
 
     def _view(self, name: str) -> JobView:
@@ -241,4 +245,46 @@ def test_upgrade_when_the_site_cannot_restart_then_is_refused(
     mesh.said = said
     ended = upgrade(tmp_path)
     assert told in ended.output
+    assert mesh.moves == []
+
+
+@pytest.mark.parametrize("said", [{}, {"begun_at": None, "version": "", "capabilities": []}])
+def test_upgrade_when_a_command_replaces_the_site_then_runs_while_its_jobs_are_elsewhere(
+    mesh: Mesh, tmp_path: Path, said: dict[str, Any]
+) -> None:
+    mesh.replaced, mesh.said = tmp_path / "new site", said
+
+    ended = upgrade(tmp_path, "--with", f"touch '{mesh.replaced}'")
+
+    assert ended.exit_code == 0, ended.output
+    assert mesh.moves == [("counts", "cloud"), ("copies", "lga"), ("copies", "jfk"), ("counts", "jfk")]
+    assert mesh.restarts == 0
+
+
+def test_upgrade_when_the_command_fails_then_jobs_stay_away_until_a_second_call_ends_it(
+    mesh: Mesh, tmp_path: Path
+) -> None:
+    mesh.replaced = tmp_path / "new"
+
+    failed = upgrade(tmp_path, "--with", "false")
+
+    assert failed.exit_code == 1
+    assert "false" in failed.output
+    assert "jfk" not in mesh.at.values()
+    assert upgrade(tmp_path, "--with", f"touch {mesh.replaced}").exit_code == 0
+    assert mesh.at == {"counts": "jfk", "copies": "jfk", "other": "lga"}
+
+
+@pytest.mark.parametrize(
+    ("site", "command"),
+    [("jfk", "touch 'x"), ("jfk", " "), ("hub", "touch x")],
+    ids=["an open quote", "no command", "the hub"],
+)
+def test_upgrade_when_the_command_is_none_or_for_the_hub_then_is_refused(
+    mesh: Mesh, tmp_path: Path, site: str, command: str
+) -> None:
+    ended = CliRunner().invoke(app, ["--home", str(tmp_path), "upgrade", site, "--with", command])
+
+    assert ended.exit_code == 2
+    assert "--with" in ended.output
     assert mesh.moves == []

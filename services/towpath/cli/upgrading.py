@@ -7,6 +7,7 @@ when the same command is called again.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -38,6 +39,10 @@ FORECAST_S = 60.0
 """Time to find places for jobs, or to measure the state of one."""
 
 
+STANDARD_ERROR = 2
+"""Where a command's output goes: standard output is for the outcome of the upgrade."""
+
+
 class Away(Model):
     """A job that leaves its site for the upgrade."""
 
@@ -52,8 +57,8 @@ class Upgrade(Model):
     """An upgrade that is under way."""
 
     site: SiteName
-    begun_at: datetime
-    """When the agent began that is to end."""
+    begun_at: datetime | None
+    """When the agent began that is to end. None: its version does not say so."""
     version: str
     """Version of that agent."""
     away: list[Away]
@@ -76,6 +81,14 @@ def upgrade(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Jobs that cannot move stay: their results pause for a minute.")
     ] = False,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="COMMAND",
+            help="Replaces the site, where its agent cannot restart with the new version: in a container.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell which jobs would move where.")
     ] = False,
@@ -91,32 +104,57 @@ def upgrade(
     """
     home = home_of(context)
     if site == HUB_SCOPE:
-        _check_no_jobs(to, in_place=in_place)
+        _check_hub_options(to, command, in_place=in_place)
         return asyncio.run(upgrade_hub(home, within_s, dry_run=dry_run, as_json=as_json))
-    asyncio.run(_upgrade(home, site, to, within_s, in_place=in_place, dry_run=dry_run, as_json=as_json))
+    replacing = _words(command)
+    upgrading = _upgrade(
+        home, site, to, within_s, replacing, in_place=in_place, dry_run=dry_run, as_json=as_json
+    )
+    asyncio.run(upgrading)
 
 
-def _check_no_jobs(to: str | None, *, in_place: bool) -> None:
-    """Raise `TowpathError` if an option says what becomes of jobs: the hub has none."""
-    for option, given in (("--to", to), ("--in-place", in_place or None)):
+def _check_hub_options(to: str | None, command: str | None, *, in_place: bool) -> None:
+    """Raise `TowpathError` for an option that is for sites only."""
+    for option, given in (("--to", to), ("--in-place", in_place or None), ("--with", command)):
         if given is not None:
-            raise TowpathError(ErrorCode.INVALID, "no job runs at the hub", field=option, value=given)
+            why = "the hub has no jobs, and its services restart by themselves"
+            raise TowpathError(ErrorCode.INVALID, why, field=option, value=given, allowed="for a site")
+
+
+def _words(command: str | None) -> Sequence[str]:
+    """Return a command's words; none if there is no command. Raises `TowpathError`."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError as error:
+        raise TowpathError(ErrorCode.INVALID, str(error), field="--with", value=command) from error
+    if command is not None and not words:
+        raise TowpathError(ErrorCode.INVALID, "no command", field="--with", value=command)
+    return words
 
 
 async def _upgrade(
-    home: Home, site: str, to: str | None, within_s: float, *, in_place: bool, dry_run: bool, as_json: bool
+    home: Home,
+    site: str,
+    to: str | None,
+    within_s: float,
+    replacing: Sequence[str],
+    *,
+    in_place: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
+    """`replacing` is the command that replaces the site. Empty: its agent restarts."""
     async with open_bus(home) as bus:
         found = await asyncio.to_thread(_saved, home, site)
         if found is not None:
             say(f"going on with the upgrade of {site}")
         with working("looking for places …"):
-            planned = found or await _planned(bus, site, to, in_place=in_place)
+            planned = found or await _planned(bus, site, to, in_place=in_place, restarts=not replacing)
         if dry_run:
             return print_json(planned) if as_json else _show(planned)
         await asyncio.to_thread(_save, home, planned)
         with working(f"upgrading {site} …"):
-            status = await _executed(bus, planned, within_s)
+            status = await _executed(bus, planned, within_s, replacing)
         await asyncio.to_thread(home.upgrade(site).unlink)
     if as_json:
         return print_json({**planned.model_dump(mode="json"), "version_now": status.version})
@@ -136,7 +174,7 @@ def _save(home: Home, planned: Upgrade) -> None:
     write_private_file(path, planned.model_dump_json(indent=1))
 
 
-async def _planned(bus: Bus, site: str, to: str | None, *, in_place: bool) -> Upgrade:
+async def _planned(bus: Bus, site: str, to: str | None, *, in_place: bool, restarts: bool) -> Upgrade:
     """Return what has to be done. Raises `TowpathError` if a job cannot move, unless it may stay."""
     sites = {
         status.site: status for status in (await bus.request(ListSites(), deadline_s=LOOK_DEADLINE_S)).sites
@@ -145,7 +183,7 @@ async def _planned(bus: Bus, site: str, to: str | None, *, in_place: bool) -> Up
         if name is not None and name not in sites:
             raise TowpathError.unknown("site", name, sorted(sites), field=field)
     status = sites[site]
-    begun_at = _begun_at(status)
+    _check_state(status, restarts=restarts)
     jobs = [job for job in await _jobs(bus) if job.site == site]
     away, staying = list[Away](), dict[JobName, str]()
     places = await _places(bus, site, jobs)
@@ -156,26 +194,24 @@ async def _planned(bus: Bus, site: str, to: str | None, *, in_place: bool) -> Up
             if not in_place:
                 raise
             staying[job.spec.name] = error.detail.one_line()
-    return Upgrade(
-        site=site, begun_at=begun_at, version=status.version or "not told", away=away, staying=staying
-    )
+    version = status.version or "not told"
+    return Upgrade(site=site, begun_at=status.begun_at, version=version, away=away, staying=staying)
 
 
-def _begun_at(status: SiteStatus) -> datetime:
-    """Return when the site's agent began. Raises `TowpathError` if it cannot be restarted."""
+def _check_state(status: SiteStatus, *, restarts: bool) -> None:
+    """Raise `TowpathError` if a site cannot be upgraded now. `restarts`: its agent has to do it."""
     if status.state is SiteState.DOWN:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"site {status.site} is down", field="site", value=status.site
         )
-    if status.begun_at is None or Capability.RESTART not in status.capabilities:
+    if restarts and (status.begun_at is None or Capability.RESTART not in status.capabilities):
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             f"the agent of {status.site} (version {status.version or 'not told'}) cannot restart by itself",
             field="site",
             value=status.site,
-            allowed=f"`towpath place --avoid {status.site}`, and then end the agent on its machine",
+            allowed="--with a command that replaces it",
         )
-    return status.begun_at
 
 
 async def _places(bus: Bus, site: str, jobs: Sequence[JobView]) -> dict[str, JobPlace] | TowpathError:
@@ -230,20 +266,49 @@ def _show(planned: Upgrade) -> None:
     print_table(("job", "goes to", "expected", "state", "because"), rows, nothing="no job is there")
 
 
-async def _executed(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:
+async def _executed(bus: Bus, planned: Upgrade, within_s: float, replacing: Sequence[str]) -> SiteStatus:
     """Do what is left of an upgrade. Return what the site says of itself then. Raises `TowpathError`."""
     site, status = planned.site, await _status(bus, planned.site)
     if status.begun_at == planned.begun_at:
         for each in planned.away:
             await _moved(bus, each.job, site, each.to, within_s)
-        say(f"restarting {site}")
-        restart = RestartSite(site=site, begun_at=planned.begun_at, in_place=bool(planned.staying))
-        await bus.request(restart, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
+        if replacing:
+            say(f"replacing {site}")
+            await _run(replacing, within_s)
+        else:
+            say(f"restarting {site}")
+            await _restart(bus, planned, within_s)
     status = await _restarted(bus, planned, within_s)
     say(f"{site} is up again")
     for each in reversed(planned.away):
         await _moved(bus, each.job, each.to, site, within_s)
     return status
+
+
+async def _restart(bus: Bus, planned: Upgrade, within_s: float) -> None:
+    assert planned.begun_at is not None, "checked when it was planned"
+    restart = RestartSite(site=planned.site, begun_at=planned.begun_at, in_place=bool(planned.staying))
+    await bus.request(restart, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
+
+
+async def _run(command: Sequence[str], within_s: float) -> None:
+    """Run a command, whose output people see. Raises `TowpathError` if it fails."""
+    try:
+        program = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=STANDARD_ERROR
+        )
+    except OSError as error:
+        raise TowpathError(ErrorCode.FAILED, str(error), field="--with", value=command[0]) from error
+    try:
+        async with _limit(within_s, f"{command[0]} has not ended"):
+            code = await program.wait()
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+    if code:
+        why = f"ended with code {code}, and the site's jobs are still elsewhere: the same command goes on"
+        raise TowpathError(ErrorCode.FAILED, why, field="--with", value=shlex.join(command))
 
 
 async def _restarted(bus: Bus, planned: Upgrade, within_s: float) -> SiteStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from towpath.lab.containers.projects import PROJECT_LABEL, parts, until_healthy
 from towpath.lab.emulation.project import Project, compose_command
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
+from towpath.mesh.version import installed_version
 
 IMAGES_S, COMPOSE_S, DEMONSTRATION_S, HEALTHY_S = 900, 120, 600, 240
 ASK_S = 30
@@ -210,6 +212,26 @@ async def test_service_when_it_hangs_then_its_health_check_fails_until_it_goes_o
 def test_operator_when_on_the_machine_itself_then_commands_the_mesh(running: Running) -> None:
     sites = {site["site"]: site["state"] for site in towpath("--home", str(running.home), "sites")}
     assert sites["jfk"] in ("starting", "up")
+
+
+async def test_site_when_it_is_upgraded_by_a_command_then_its_container_is_another_one(
+    running: Running,
+) -> None:
+    async def is_up() -> bool:
+        sites = towpath("--home", home, "sites", timeout_s=COMPOSE_S)
+        return ("jfk", "up") in {(site["site"], site["state"]) for site in sites}
+
+    home = str(running.home)
+    await eventually(is_up, within_s=HEALTHY_S)
+    before = running.ids()
+    replace = [*compose_of(running.directory), "up", "--detach", "--no-deps", "--force-recreate", "jfk"]
+
+    arguments = ("upgrade", "jfk", "--with", shlex.join(replace), "--within", str(HEALTHY_S))
+    upgraded = towpath("--home", home, *arguments, timeout_s=2 * HEALTHY_S)
+
+    after = running.ids()
+    assert {name for name in after if after[name] != before[name]} == {"jfk"}
+    assert upgraded["version_now"] == installed_version()
 
 
 async def test_job_when_it_brings_code_of_this_machine_then_runs_in_a_container(
