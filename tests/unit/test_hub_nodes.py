@@ -92,7 +92,7 @@ def test_machine_when_it_joins_a_mesh_of_three_servers_then_knows_each(home: Hom
     hub = new_mesh(spec(listen="0.0.0.0"))
     invitation = invited(hub, SiteSpec(name="barge"), "192.0.2.10", 3600, AT)
 
-    own = joining_mesh(Bundle.model_validate_json(invitation[1].model_dump_json()))
+    own = joining_mesh(Bundle.from_json(invitation[1].model_dump_json()))
 
     assert [url.rpartition(":")[2] for url in own.hub_url.split(",")] == [
         str(node.port) for node in hub.hub_nodes

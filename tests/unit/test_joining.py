@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from towpath.cli.machines import _read
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Bundle, JoinSite
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
@@ -53,7 +54,7 @@ def invite(mesh: MeshState, site: str = "barge") -> tuple[MeshState, Bundle]:
 def join(mesh: MeshState) -> tuple[MeshState, MeshState]:
     """Return the mesh of the hub's machine, and that of the other one, after it has joined."""
     asking, bundle = invite(mesh)
-    own = joining_mesh(Bundle.model_validate_json(bundle.model_dump_json()))
+    own = joining_mesh(Bundle.from_json(bundle.model_dump_json()))
     return admitted(asking, join_command(own.site("barge")), AT), own
 
 
@@ -74,6 +75,18 @@ def test_bundle_when_it_is_made_then_has_no_key_but_the_invitation(mesh: MeshSta
     assert not [secret for secret in secrets if secret in text]
     assert bundle.mesh.addresses.hub == bundle.mesh.addresses.redis == HUB
     assert [site.name for site in bundle.mesh.sites] == ["barge"]
+
+
+def test_bundle_when_a_later_version_made_it_then_its_other_fields_are_passed_over(
+    mesh: MeshState, tmp_path: Path
+) -> None:
+    _, bundle = invite(mesh)
+    made = {**json.loads(bundle.model_dump_json()), "of_later": 1}
+    made["mesh"]["of_later"] = made["mesh"]["sites"][0]["of_later"] = 1
+    file = tmp_path / "barge.bundle"
+    file.write_text(json.dumps(made))
+
+    assert _read(file) == bundle
 
 
 def test_invitation_when_it_is_open_then_its_user_can_only_join(mesh: MeshState, home: Home) -> None:

@@ -287,7 +287,7 @@ def leave(
 
 def _read(file: Path) -> Bundle:
     try:
-        return Bundle.model_validate_json(file.read_bytes())
+        return Bundle.from_json(file.read_bytes())
     except FileNotFoundError:
         raise TowpathError(ErrorCode.INVALID, "no such file", field="BUNDLE", value=str(file)) from None
     except ValidationError as error:
