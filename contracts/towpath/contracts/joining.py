@@ -17,11 +17,16 @@ Password = Annotated[str, Field(pattern=r"^[0-9a-f]{48}$")]
 """192 random bits in hexadecimal, made on the joining machine."""
 
 
-class Invitation(Model):
-    """A login at the hub that can do nothing but join, once."""
+class Login(Model):
+    """A user at the hub."""
 
     user: str
     password: str
+
+
+class Invitation(Login):
+    """A login at the hub that can do nothing but join, once."""
+
     expires: AwareDatetime
 
 
@@ -46,6 +51,20 @@ class Bundle(Model):
     def site(self) -> str:
         """Name of the site."""
         return self.mesh.sites[0].name
+
+
+class SpareBundle(Model):
+    """Everything that a machine needs to stand by for the coordinator. Whoever has it commands the mesh."""
+
+    spare: int = Field(ge=4)
+    """Number of the coordinator on that machine."""
+    mesh: MeshSpec
+    """Settings of the mesh, with the addresses of the hub, and the sites by name."""
+    coordinator: Login
+    operator: Login
+    """Of the command line on that machine."""
+    authority: str | None = None
+    """With what the hub is checked, PEM; null: the system's authorities, or it is plain."""
 
 
 class SiteJoined(Model):

@@ -133,6 +133,11 @@ class MeshState(Logins):
     """User of the hub's servers at each other; null: it has one."""
     joined: SiteName | None = None
     """The site that this machine runs, of a mesh whose hub is elsewhere. Null: the hub is here."""
+    spare: int | None = None
+    """Number of the coordinator that this machine runs, and no other service. Null: the other services are
+    here, or a site that joined."""
+    spares: int = 0
+    """Bundles for such machines that were written."""
     renewed: SiteAccess | None = None
     """That site with new keys, until the hub has taken them."""
     operator: Credential
@@ -153,6 +158,11 @@ class MeshState(Logins):
     """Addresses of the hub's machine in bundles."""
     redis_plain_port: int = 0
     """Port of Redis itself on 127.0.0.1 while its own port is encrypted; 0 until then."""
+
+    @property
+    def has_services(self) -> bool:
+        """True if the services of the mesh are on this machine: it is neither a site's nor a spare's."""
+        return self.joined is None and self.spare is None
 
     @property
     def hub_nodes(self) -> list[HubNode]:

@@ -61,9 +61,10 @@ COMMANDS.add_as(MESH, "site", "towpath.cli.machines:app", "Let other machines ru
 COMMANDS.add(
     MESH,
     "towpath.cli.machines",
-    join="Join a mesh: run one site of it on this machine. Only connections to the hub are made.",
-    leave="Stop the site that joined a mesh from this machine, and forget its keys. Its data stays.",
+    join="Join a mesh: run one site of it, or a spare coordinator. Only connections to the hub are made.",
+    leave="Stop the site, or the spare coordinator, of this machine, and forget its keys. Its data stays.",
 )
+COMMANDS.add_as(MESH, "spare", "towpath.cli.spares:app", "Let other machines stand by for the coordinator.")
 
 COMMANDS.add(JOBS, "towpath.cli.jobs", jobs="List all jobs with their site, progress and speed.")
 COMMANDS.add(

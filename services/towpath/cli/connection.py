@@ -62,6 +62,17 @@ def check_hub_here(home: Home, mesh: MeshState) -> None:
         )
 
 
+def check_hub_machine(home: Home) -> None:
+    """Raise `TowpathError` on a machine without the mesh's services: it can let no other machine join."""
+    if not MeshState.load(home).has_services:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the services of this mesh are on another machine: use this command there",
+            field="home",
+            value=str(home.root),
+        )
+
+
 @asynccontextmanager
 async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WITHIN_S) -> AsyncIterator[Bus]:
     """Connect to the hub as operator. Mere questions need not be `traced`.

@@ -16,13 +16,14 @@ from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
 from towpath.cli import systemd_unit
 from towpath.cli.at_site import jobs_at
-from towpath.cli.connection import ask, load_mesh, mesh_of_processes
+from towpath.cli.connection import ask, check_hub_machine, load_mesh, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
+from towpath.cli.spares import join_as_spare, name_of
 from towpath.cli.times import seconds_of
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.joining import LONGEST_EXPIRY_S, Bundle
+from towpath.contracts.joining import LONGEST_EXPIRY_S, Bundle, SpareBundle
 from towpath.contracts.message import now
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -86,6 +87,7 @@ def add(
     expires_s = _expiry(expires)
     spec = parse_spec({"sites": [{"name": site}]}).sites[0]
     asyncio.run(mesh_of_processes(home))  # Raises if there is none.
+    check_hub_machine(home)
     bundle = _invite(home, lambda state: invited(state, spec, host, expires_s, now()))
     _hand_out(home, bundle, into, as_json=as_json)
 
@@ -119,16 +121,8 @@ def rotate_keys(
     """
     home = home_of(context)
     asyncio.run(mesh_of_processes(home))  # Raises if there is none.
-    state = MeshState.load(home)
-    if state.joined is not None:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "the hub of this site is on another machine",
-            field="home",
-            value=str(home.root),
-            allowed="the hub's machine; it writes a bundle for `towpath join` here",
-        )
-    if state.site(site).is_elsewhere:
+    check_hub_machine(home)
+    if MeshState.load(home).site(site).is_elsewhere:
         expires_s = _expiry(expires)
         bundle = _invite(home, lambda state: renewing(state, site, host, expires_s, now()))
         bundle = bundle.model_copy(update={"with_devices": devices})
@@ -194,6 +188,8 @@ def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> N
     Example: `towpath site remove barge`
     """
     home = home_of(context)
+    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
+    check_hub_machine(home)
     there = [view.spec.name for view in asyncio.run(ask(home, ListJobs())).jobs if view.site == site]
     if there:
         raise TowpathError(
@@ -213,7 +209,9 @@ def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> N
 
 def join(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="File of `towpath site add`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="File of `towpath site add`, or of `towpath spare add`.")
+    ],
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until the site must be up.")
     ] = JOIN_S,
@@ -223,7 +221,7 @@ def join(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Join a mesh: run one site of it on this machine. Only connections to the hub are made.
+    """Join a mesh: run one site of it, or a spare coordinator. Only connections to the hub are made.
 
     The site's keys are made here. It needs the hub's ports for clients, sites and Redis. With a bundle of
     `towpath site rotate-keys`, the site gets other keys, and its jobs go on.
@@ -232,6 +230,8 @@ def join(
     """
     home = home_of(context)
     bundle = _read(file)
+    if isinstance(bundle, SpareBundle):
+        return join_as_spare(home, bundle, within_s, install_service=install_service, as_json=as_json)
     with working("joining …"):
         asyncio.run(_ask_in(home, _own_state(home, bundle), bundle, within_s))
     lifecycle.reload(home)
@@ -263,31 +263,40 @@ def leave(
     force: Annotated[bool, typer.Option("--force", help="Even if jobs run here: they stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the site that joined a mesh from this machine, and forget its keys. Its data stays.
+    """Stop the site, or the spare coordinator, of this machine, and forget its keys. Its data stays.
 
     Example: `towpath leave`
     """
     home = home_of(context)
     state = asyncio.run(load_mesh(home))
+    if state.spare is not None:
+        return _end(home, name_of(state.spare), as_json=as_json)
     if state.joined is None:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED, "this machine has not joined a mesh", field="home", value=str(home.root)
         )
     if not force:
         _check_idle(home, state.joined)
-    systemd_unit.uninstall(state.joined)
+    _end(home, state.joined, as_json=as_json)
+    home.devices(state.joined).unlink(missing_ok=True)
+    say(f"`towpath site remove {state.joined}` on the hub's machine forgets it")
+
+
+def _end(home: Home, name: str, *, as_json: bool) -> None:
+    """Stop what this machine runs, and forget its keys."""
+    systemd_unit.uninstall(name)
     lifecycle.down(home)
     home.state.unlink()
-    home.devices(state.joined).unlink(missing_ok=True)
     shutil.rmtree(home.certificates, ignore_errors=True)
     if as_json:
-        return print_json({"left": state.joined})
-    print(f"{state.joined} has left; `towpath site remove {state.joined}` on the hub's machine forgets it")
+        return print_json({"left": name})
+    print(f"{name} has left")
 
 
-def _read(file: Path) -> Bundle:
+def _read(file: Path) -> Bundle | SpareBundle:
     try:
-        return Bundle.from_json(file.read_bytes())
+        content = file.read_bytes()
+        return (SpareBundle if b'"spare"' in content else Bundle).from_json(content)
     except FileNotFoundError:
         raise TowpathError(ErrorCode.INVALID, "no such file", field="BUNDLE", value=str(file)) from None
     except ValidationError as error:

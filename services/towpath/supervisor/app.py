@@ -33,6 +33,9 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         if service.one_per_site
         for site in state.sites_here
     ]
+    if state.spare is not None:
+        coordinator = service_child(services()["coordinator"], state, home, number=state.spare)
+        return [redis_server(state, home), coordinator]
     if state.joined is not None:
         return [replace(child, after=()) for child in at_sites]  # What they come after is at the hub.
     shared = [
@@ -59,7 +62,7 @@ async def run(home: Home) -> None:
     async with Supervisor(children(state, home), home.run) as supervisor:
         reload = partial(signals.put_nowait, signal.SIGHUP)
         watching: list[asyncio.Task[None]] = []
-        if state.joined is None:
+        if state.has_services:
             watched = [_watch_node(node, state, home, supervisor) for node in state.hub_nodes]
             watching = [asyncio.create_task(work) for work in (*watched, admit(state, home, reload))]
         try:

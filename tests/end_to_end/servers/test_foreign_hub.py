@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import nats
+import psutil
 import pytest
 from nats.aio.client import Client
 
+from running.command_line import CommandLine
+from running.leftovers import kill_all
 from running.mesh import answers_request
+from running.places import ROOT
 from running.servers import Server, free_port
 from running.waiting import WITHIN_S, eventually
 from towpath.artefacts.archive import digest_of
@@ -27,9 +32,19 @@ from towpath.contracts.tls import TlsSpec
 from towpath.mesh.binaries import nats_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import down, processes, up
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.provisioning import provision
 from towpath.mesh.state import MeshState
 from towpath.mesh.tls_files import client_context
+from towpath.processes import listed
+
+SPARE = "coordinator-4"
+
+PLANS = ROOT / "examples" / "plans"
+PLAN = (str(PLANS / "averages.yaml"), "--catalogue", str(PLANS / "gateways.yaml"))
+
+GO_ON_S = 10.0
+"""Seconds within which commands must go on after the machine of the services is lost."""
 
 CONFIG = """
 server_name: company
@@ -154,3 +169,44 @@ async def test_mesh_when_its_hub_is_a_deployment_of_others_then_works_there_and_
     assert all("changed" in event or "coordinator.leads" in event for event in events)
     assert orders.state.messages == 0
     assert "hub" not in {process.name for process in processes(company.home)}
+
+
+async def test_spare_when_the_machine_of_the_services_is_lost_then_leads_and_knows_what_was_asked(
+    company: Company, tmp_path: Path
+) -> None:
+    here, spare = CommandLine(company.home.root), CommandLine(tmp_path / "spare")
+    bundle = str(tmp_path / "spare.bundle")
+    try:
+        await asyncio.to_thread(here.succeed, "spare", "add", "--into", bundle)
+        joined = await asyncio.to_thread(spare.succeed, "join", bundle)
+        await asyncio.to_thread(here.succeed, "plan", "apply", *PLAN, "--no-wait")
+
+        await asyncio.to_thread(kill_all, lambda: running(company.home))
+        lost_at = time.monotonic()
+        known = await asyncio.to_thread(spare.json, "plan", "status", "averages")
+        took_s = time.monotonic() - lost_at
+        await asyncio.to_thread(spare.succeed, "plan", "uninstall", "averages", "--no-wait")
+        leading = await asyncio.to_thread(spare.json, "coordinators")
+
+        await company.up("jfk")
+        await eventually(lambda: asyncio.to_thread(stands_by, here))
+        history = await asyncio.to_thread(here.json, "plan", "history", "averages")
+    finally:
+        await asyncio.to_thread(down, Home(spare.home))
+
+    assert f"{SPARE} stands by" in joined
+    assert known["version"] == 1
+    assert leading["leader"] == SPARE
+    assert took_s < GO_ON_S
+    assert [version["version"] for version in history["versions"]] == [2, 1]
+
+
+def running(home: Home) -> list[psutil.Process]:
+    """Return the processes of a mesh, its supervisor first: it must restart none."""
+    records = sorted(listed(home.run), key=lambda record: record.name != SUPERVISOR)
+    return [record.process for record in records if record.process is not None]
+
+
+def stands_by(here: CommandLine) -> bool:
+    found = here.json("coordinators")
+    return found["leader"] == "coordinator" and found["spares"] == [SPARE]

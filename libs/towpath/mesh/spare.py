@@ -1,0 +1,84 @@
+"""A spare coordinator on another machine, for a mesh whose hub is a NATS deployment on several machines.
+
+It has a Redis of its own. When it takes over, it brings that Redis up to the registry's log at the hub. State
+that moves between sites still passes through the Redis beside the other services: while their machine is
+away, moves are undone.
+"""
+
+from __future__ import annotations
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.joining import Login, SpareBundle
+from towpath.contracts.site import Addresses, SiteSpec
+from towpath.contracts.tls import TlsSpec
+from towpath.mesh.credentials import Credential
+from towpath.mesh.provisioning import new_mesh
+from towpath.mesh.state import MeshState
+from towpath.mesh.views import blanked
+
+FIRST_NUMBER = 4
+"""Of coordinators on machines of their own. There are up to three beside the other services."""
+
+
+def spare_bundle(state: MeshState, authority: str | None) -> tuple[MeshState, SpareBundle]:
+    """Return the mesh with one more spare, and the bundle for its machine.
+
+    `authority` is with what the hub is checked, PEM. Raises `TowpathError` (not allowed) if Towpath runs the
+    hub itself: the spare would be lost with it.
+    """
+    if not state.spec.hub.is_elsewhere:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the hub is on this machine: without it, no other machine can coordinate",
+            field="hub.urls",
+            value=state.spec.hub.urls,
+            allowed="a mesh whose hub is a NATS deployment on several machines",
+        )
+    number = FIRST_NUMBER + state.spares
+    told = {
+        # What a coordinator knows of sites before it hears of them.
+        "sites": [SiteSpec(name=name, capacity=a.spec.capacity) for name, a in sorted(state.sites.items())],
+        "coordinators": 2,
+        "addresses": Addresses(),
+        "listen": "127.0.0.1",
+        "artefact_root": None,
+        "emulate_links": False,
+        "redis_port": 0,
+        "api_port": 0,
+        "tls": TlsSpec(),
+    }
+    bundle = SpareBundle(
+        spare=number,
+        mesh=state.spec.model_copy(update=told),
+        coordinator=_login(state.login("coordinator")),
+        operator=_login(state.operator),
+        authority=authority,
+    )
+    return state.model_copy(update={"spares": state.spares + 1}), bundle
+
+
+def spare_mesh(bundle: SpareBundle, ca_file: str | None) -> MeshState:
+    """Return what the spare's machine saves. `ca_file` has the bundle's authority."""
+    hub = bundle.mesh.hub.model_copy(update={"ca_file": ca_file})
+    made = new_mesh(bundle.mesh.model_copy(update={"hub": hub}))
+    sites = {
+        name: access.model_copy(update={**blanked(access), "is_elsewhere": True})
+        for name, access in made.sites.items()
+    }
+    told = {
+        "supervisor": None,
+        "spare": bundle.spare,
+        "redis_coordinator": made.redis_coordinator,
+        "coordinator": _credential(bundle.coordinator),
+        "operator": _credential(bundle.operator),
+        "sites": sites,
+    }
+    return made.model_copy(update={**blanked(made), **told})
+
+
+def _login(credential: Credential) -> Login:
+    return Login(user=credential.user, password=credential.password)
+
+
+def _credential(login: Login) -> Credential:
+    return Credential(user=login.user, password=login.password)
