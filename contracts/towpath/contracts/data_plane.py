@@ -410,7 +410,7 @@ LIFE = "towpath-life"
 
 CAUGHT_UP = "towpath-caught-up"
 """Key in the metadata of an output's copy, set once the copy has caught up with its origin. Without it, a
-copy must not become the output."""
+copy must not be promoted."""
 
 PROMOTED_AFTER = "towpath-promoted-after"
 """Key in the metadata of an output that was promoted: the copy's last serial number then. Up to it, the

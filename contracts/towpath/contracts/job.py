@@ -292,7 +292,7 @@ class ResolvedOutput(Model):
         return self.first_site or self.site
 
     def at(self, site: SiteName) -> Self:
-        """Return the same output as it goes on at another site."""
+        """Return the same output at another site, where its copy is promoted."""
         return self.model_copy(
             update={"site": site, "first_site": None if site == self.home_site else self.home_site}
         )

@@ -51,7 +51,7 @@ class StandbyKept(Model):
     mirrored: dict[str, int] = {}
     """Input → last serial number that is stored at the standby's site, or where it is read from."""
     has_output: bool = False
-    """It has a copy of the job's output that can go on."""
+    """It has a copy of the job's output that can be promoted."""
 
 
 class KeepStandby(SiteCommand[StandbyKept]):
@@ -89,9 +89,9 @@ class TakeOver(SiteCommand[Resumed]):
 
 
 class PromoteOutput(SiteCommand[Done]):
-    """Standby: make the copy of a lost site's output the output. Refused if there is none.
+    """Standby: promote the copy of a lost site's output. Refused if there is none.
 
-    It accepts no owner yet.
+    The output accepts no owner yet.
     """
 
     subject = f"{_SITE}.promote-output"
@@ -110,15 +110,15 @@ class PromoteOutput(SiteCommand[Done]):
     epoch: int = Field(ge=0)
     """Of the lost owner."""
     output: ResolvedOutput
-    """As it goes on."""
+    """As it is once promoted."""
     readers: list[SiteName] = []
     """Sites with mirrors of it. One may have more than the standby."""
 
 
 class HoldMirrors(SiteCommand[Done]):
-    """Site of a reader: for a minute, take nothing more of a stream that is about to go on elsewhere.
+    """Site of a reader: for a minute, take nothing more of a stream whose copy is about to be promoted.
 
-    What the site of its origin still publishes, should it live, would not be in the stream that goes on.
+    What the site of its origin still publishes, should it live, would not be in the promoted copy.
     """
 
     subject = f"{_SITE}.hold-mirrors"
@@ -172,9 +172,9 @@ class ListStandbys(Command[StandbyList]):
 class FailOverJob(Command[OperationAnswer]):
     """Let a job go on at its standby, because its site is lost.
 
-    Its output takes results of the standby only, from then on. An output that was at the lost site goes on at
-    the standby's, under the same topic, and jobs that read it follow. Refused while the site answers:
-    `MigrateJob` moves the job then, without loss.
+    Its output takes results of the standby only, from then on. If the output was at the lost site, the
+    standby promotes its copy, under the same topic, and jobs that read it follow. Refused while the site
+    answers: `MigrateJob` moves the job then, without loss.
     """
 
     subject = f"{_COORDINATOR}.fail-over"

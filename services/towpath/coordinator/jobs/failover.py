@@ -30,8 +30,8 @@ HOLD_ANSWER_S = 3.0
 async def prepare_failover(command: FailOverJob, situation: Situation) -> OperationRecord:
     """Plan a failover that begins at once. Raises as `plan_failover`.
 
-    If the output goes on at the standby, its readers first take nothing more from the lost site. Its broker
-    may live, or its link come back, and what it publishes then is not in the stream that goes on.
+    If the standby promotes its copy of the output, readers first take nothing more from the lost site. Its
+    broker may live, or its link come back, and what it publishes then is not in the promoted copy.
     """
     record = await plan_failover(command, situation)
     sites, output = situation.sites, record.entry_before.output
@@ -92,7 +92,7 @@ def is_copied(entry: JobEntry, to: str, sites: Sites) -> bool:
 
 
 async def _has_output(entry: JobEntry, to: str, bus: Bus) -> bool:
-    """Tell if a standby's copy of a job's output can go on. Raises `TowpathError` if it has no state."""
+    """Tell if a standby can promote its copy of a job's output. Raises `TowpathError` if it has no state."""
     asked = keep_standby(entry, to, needed=True, copies_output=True)
     return (await bus.request(asked, deadline_s=ASK_S, attempt_s=ASK_S / 3)).has_output
 
@@ -126,8 +126,10 @@ def _standby(command: FailOverJob | ForecastFailover, before: JobEntry) -> str:
 
 
 def _with_output_at(entry: JobEntry, site: str, *, promoted: bool) -> JobEntry:
-    """Return the job with an output of the same topic at another site: its own that goes on there, or a new
-    one. The old one keeps its results."""
+    """Return the job with an output of the same topic at another site: its own, promoted there, or a new one.
+
+    The old one keeps its results.
+    """
     said = entry.spec.output.model_copy(update={"site": site})
     spec = entry.spec.model_copy(update={"output": said})
     output = entry.output.at(site) if promoted else resolve_output(spec, entry.output)
