@@ -88,7 +88,7 @@ async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIter
     connection = await nats.connect(url)
     streams = SiteStreams(connection, "jfk", Retention())
     await streams.ensure_in()
-    await streams.set_epoch("job", 1, assignment({"kind": "forward"}).output, owner="jfk")
+    await streams.outputs.set_epoch("job", 1, assignment({"kind": "forward"}).output, owner="jfk")
     settings = replace(SETTINGS, nats_url=url, directory=directory / "engine")
     sink = SinkConnection(settings.login, settings.site)
     sink.start()

@@ -91,7 +91,7 @@ class MonitoredJob:
 
     async def prepare(self) -> None:
         """Let the source own the output and both agents answer."""
-        await self.streams.set_epoch(JOB, OLD, OUTPUT, owner=OWNERS[OLD])
+        await self.streams.outputs.set_epoch(JOB, OLD, OUTPUT, owner=OWNERS[OLD])
         self.life = await stream_life(self.bus.connection, SITE, OUTPUT.stream)
         for site, agent in (("jfk", self.bus), ("lga", self.target)):
             await agent.serve(ReportProgress, self._report, site=site)

@@ -195,7 +195,7 @@ async def running_site(directory: Path, broker: BrokerSpec) -> AsyncIterator[Sit
 async def _made(site: Site) -> bool:
     with contextlib.suppress(nats.errors.Error, TimeoutError):
         await site.streams.ensure_in()
-        await site.streams.set_epoch("j", 1, OUTPUT, owner="jfk")
+        await site.streams.outputs.set_epoch("j", 1, OUTPUT, owner="jfk")
         return True
     return False
 

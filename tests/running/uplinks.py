@@ -57,7 +57,7 @@ async def prepare(mesh: Mesh, uplinks: Iterable[ResolvedUplink], *, kept_bytes: 
     async with mesh.agent("jfk") as origin, mesh.agent("lga") as destination:
         at_origin = SiteStreams(origin, "jfk", Retention(max_bytes=kept_bytes))
         await at_origin.ensure_in()
-        await at_origin.accept("wheels", {1: "jfk"}, OUTPUT)
+        await at_origin.outputs.accept("wheels", {1: "jfk"}, OUTPUT)
         streams = SiteStreams(destination, "lga", Retention())
         await streams.ensure_in()
         for uplink in uplinks:

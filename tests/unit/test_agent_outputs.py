@@ -19,7 +19,7 @@ class Played:
     site, jetstream = "jfk", None
 
     def __init__(self, *, waiting: bool) -> None:
-        self.waiting = waiting
+        self.outputs, self.waiting = self, waiting
         self.done: list[tuple[str, str, int]] = []
 
     async def owed(self, command: SetEpoch) -> Settlement | None:
@@ -28,7 +28,7 @@ class Played:
     async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
         self.done.append(("settle", command.output.stream, command.epoch))
 
-    async def close_output(self, job: str, epoch: int, output: ResolvedOutput) -> None:
+    async def close(self, job: str, epoch: int, output: ResolvedOutput) -> None:
         self.done.append(("close", output.stream, epoch))
 
 

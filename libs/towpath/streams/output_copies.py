@@ -17,16 +17,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.message import SiteName
 from towpath.streams.mirrors import MirrorSpec
+from towpath.streams.output_streams import streams_of
 from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
-from towpath.streams.stream_view import StreamView, stream_view
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,6 @@ this: anyone who holds its site could store results of the lost one."""
 COPIED_MARKS = (data_plane.OVERLAP,)
 """Metadata of an output that its copy has as well."""
 
-_Subject = Callable[[str, str, str, int | str], str]
-
 
 class OutputCopies:
     """The copies at one site."""
@@ -61,11 +59,11 @@ class OutputCopies:
         `epoch` is that of the job's owner. Raises `TowpathError` if the output does not exist, if its site
         does not answer, or if the output is here under a later epoch (fenced).
         """
-        for stream, _ in _kept_by(output):
+        for stream in _names(output):
             origin = await self._streams.view(output.site, stream)
             marks = {key: origin.metadata[key] for key in COPIED_MARKS if key in origin.metadata}
             copied = MirrorSpec(stream, output.site, stream, metadata={data_plane.LIFE: origin.life} | marks)
-            known = await self._own(stream)
+            known = await self._streams.own_view(stream)
             if known is not None and (known.fed_by is None or known.life != origin.life):
                 # Here is an older output of the job, or a copy of a stream that began again.
                 check_epoch(stream, epoch, accepted_epoch(known))
@@ -81,13 +79,13 @@ class OutputCopies:
 
     async def has_caught_up(self, output: ResolvedOutput) -> bool:
         """Tell if a copy of an output is here that can be promoted."""
-        found = [await self._own(stream) for stream, _ in _kept_by(output)]
+        found = [await self._streams.own_view(stream) for stream in _names(output)]
         return all(view is not None and data_plane.CAUGHT_UP in view.metadata for view in found)
 
     async def drop(self, output: ResolvedOutput) -> None:
         """Delete the copy of an output, if there is one. An output itself stays."""
-        for stream, _ in _kept_by(output):
-            known = await self._own(stream)
+        for stream in _names(output):
+            known = await self._streams.own_view(stream)
             if known is not None and known.fed_by is not None:
                 await self._streams.delete(stream)
 
@@ -99,20 +97,21 @@ class OutputCopies:
         At the sites `readers` are mirrors that may have more of it. Raises `TowpathError`: `failed` without a
         copy, `fenced` when another epoch has been set since.
         """
-        check_epoch(f"the output of {job}", epoch, await self._streams.accepted_epoch(output.stream))
-        for stream, _ in _kept_by(output):
-            if await self._own(stream) is None:
+        check_epoch(f"the output of {job}", epoch, await self._streams.outputs.accepted_epoch(output.stream))
+        for stream in _names(output):
+            if await self._streams.own_view(stream) is None:
                 raise TowpathError(
                     ErrorCode.FAILED, f"there is no copy of {stream} here", field="output", value=stream
                 )
-        await self._streams.accept(job, {epoch: self._streams.site}, output, promotes=True)
-        for stream, subject in _kept_by(output):
-            here = subject(self._streams.site, self._streams.site, job, epoch)
-            await self._complete(stream, data_plane.mirror_stream(output.home_site, stream), here, readers)
+        await self._streams.outputs.accept(job, {epoch: self._streams.site}, output, promotes=True)
+        for one in streams_of(output):
+            here = one.subject(self._streams.site, self._streams.site, job, epoch)
+            mirror = data_plane.mirror_stream(output.home_site, one.name)
+            await self._complete(one.name, mirror, here, readers)
 
     async def _complete(self, stream: str, mirror: str, subject: str, readers: Sequence[SiteName]) -> None:
         """Store what the mirror of a reader has and the copy lacks."""
-        copy = await self._own(stream)
+        copy = await self._streams.own_view(stream)
         assert copy is not None, f"{stream} has just been made"
         ends = await asyncio.gather(*[self._end(site, mirror) for site in readers])
         ahead = [(end, site) for end, site in zip(ends, readers, strict=True) if end > copy.last]
@@ -151,11 +150,6 @@ class OutputCopies:
             kept[data_plane.EXPECTED_LAST_HEADER] = str(message.serial - 1)
             await self._streams.jetstream.publish(subject, message.body, headers=kept)
 
-    async def _own(self, stream: str) -> StreamView | None:
-        return await stream_view(self._streams.connection, self._streams.site, stream)
 
-
-def _kept_by(output: ResolvedOutput) -> tuple[tuple[str, _Subject], tuple[str, _Subject]]:
-    """Return the two streams of an output, rejected events first, and the subjects of what they store."""
-    rejected = data_plane.rejected_stream(output.stream)
-    return (rejected, data_plane.rejected_subject), (output.stream, data_plane.sink_subject)
+def _names(output: ResolvedOutput) -> list[str]:
+    return [one.name for one in streams_of(output)]

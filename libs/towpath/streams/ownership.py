@@ -2,7 +2,7 @@
 
 The output stream decides. It listens to the subject of one owner and epoch, so its server refuses every other
 owner. Only while a job has a twin it listens to two.
-`SiteStreams.accept` sets these subjects. Others ask here to find out earlier, or to know what to do:
+`OutputStreams.accept` sets these subjects. Others ask here to find out earlier, or to know what to do:
 
 - a publisher whose message no stream took asks where its results belong (`place_of`);
 - agents and streams refuse commands whose epoch is over (`check_epoch`);

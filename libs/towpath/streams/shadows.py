@@ -52,13 +52,13 @@ class Shadows:
         Raises `TowpathError` (fenced) when the output accepts one of these epochs, or a later one.
         """
         job, newest = command.job, max(command.epochs)
-        accepted = await self.streams.accepted_epoch(command.output.stream)
+        accepted = await self.streams.outputs.accepted_epoch(command.output.stream)
         if accepted is not None and accepted >= newest:
             raise epoch_is_over(f"the output of {job}", newest, accepted)
         info = await self._ensure(command)
         if command.interim is not None and (accepted is None or accepted < command.interim):
             monitor = {command.interim: HUB_SCOPE}
-            await self.streams.accept(job, monitor, command.output, diverted=min(command.epochs))
+            await self.streams.outputs.accept(job, monitor, command.output, diverted=min(command.epochs))
         return int((info.config.metadata or {})[data_plane.OUTPUT_SERIAL])
 
     async def _ensure(self, command: OpenShadow) -> StreamInfo:
@@ -153,7 +153,7 @@ class Shadows:
         5. Let the output accept the new owner.
         """
         job, epoch = command.job, command.epoch
-        accepted = await self.streams.accepted_epoch(command.output.stream)
+        accepted = await self.streams.outputs.accepted_epoch(command.output.stream)
         check_epoch(f"the output of {job}", epoch, accepted)
         if accepted != epoch:
             info = await self._info(job)
@@ -162,17 +162,17 @@ class Shadows:
             interim = {e: owner for e, owner in command.owners.items() if e != epoch}
             interim[settlement.interim] = self.site
             if info is None:
-                await self.streams.accept(job, interim, command.output)
+                await self.streams.outputs.accept(job, interim, command.output)
             else:
                 settlement = _of_the_owner(settlement, info)
                 stored = await self._stored_ids(command, settlement, info)
                 info = await self._frozen(info, job)
-                await self.streams.accept(job, interim, command.output)
+                await self.streams.outputs.accept(job, interim, command.output)
                 await stored.read()
                 overlaps = await self._overlaps(command, info)
                 await self._take_over(command, settlement, stored)
                 await self._settled(info)
-            await self.streams.accept(job, command.owners, command.output, overlaps=overlaps)
+            await self.streams.outputs.accept(job, command.owners, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
 
     async def _frozen(self, shadow: StreamInfo, job: str) -> StreamInfo:
@@ -263,7 +263,7 @@ class Shadows:
         stored = StoredIds(self.streams.connection, self.site, marks if age >= REMEMBERED else {})
         await stored.read()
         for kind, stream in zip((data_plane.sink_subject, data_plane.rejected_subject), marks, strict=True):
-            await stored.read_overlap(stream, await self.streams.overlap_of(stream))
+            await stored.read_overlap(stream, await self.streams.outputs.overlap_of(stream))
             label = await self._label(command.job, self._waiting(kind, command.job, settlement.epoch), 0)
             if label is not None:
                 await stored.read_back(stream, marks[stream], label)
@@ -277,7 +277,7 @@ class Shadows:
         overlaps: dict[str, str] = {}
         for stream, after in _marks(command.output, shadow):
             last = "" if command.beside else await last_serial(self.streams.connection, self.site, stream)
-            overlaps[stream] = await self.streams.widened_overlap(stream, f"{after}-{last}")
+            overlaps[stream] = await self.streams.outputs.widened_overlap(stream, f"{after}-{last}")
         return overlaps
 
     async def _store(

@@ -1,4 +1,4 @@
-"""Make and change the streams of a site: IN, outputs with their epoch, mirrors of other sites.
+"""Make and change the streams of a site: IN, and what all others need. See also `OutputStreams`, `Mirrors`.
 
 All functions are idempotent: an agent calls them again after every restart.
 """
@@ -6,8 +6,8 @@ All functions are idempotent: an agent calls them again after every restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nats.aio.client import Client
@@ -23,38 +23,16 @@ from nats.js.api import (
 from nats.js.errors import NotFoundError
 
 from towpath.contracts import data_plane
-from towpath.contracts.data_plane import subject_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
 from towpath.streams.mirrors import Mirrors
-from towpath.streams.ownership import accepted_epoch, check_epoch
-from towpath.streams.pages import last_serial, newest_before
+from towpath.streams.output_streams import OutputStreams
 from towpath.streams.stream_view import StreamView, stream_view
 
 REQUEST_S = 10.0
 
 NO_EVENT_BYTES = 1
 """No event is so small: the MQTT side gives each a header."""
-
-
-@dataclass(frozen=True)
-class _OutputStream:
-    """One of the two streams of an output: results, or rejected events."""
-
-    job: str
-    stream: str
-    topic: str
-    subject: Callable[[str, str, str, int | str], str]
-    """Returns the subject for a site, an owner, a job and an epoch."""
-
-
-def _kept_by(job: str, output: ResolvedOutput) -> tuple[_OutputStream, _OutputStream]:
-    rejected = data_plane.rejected_stream(output.stream)
-    return (
-        _OutputStream(job, output.stream, output.topic, data_plane.sink_subject),
-        _OutputStream(job, rejected, output.rejected_topic, data_plane.rejected_subject),
-    )
 
 
 class SiteStreams:
@@ -66,6 +44,7 @@ class SiteStreams:
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
         self.mirrors = Mirrors(self)
+        self.outputs = OutputStreams(self)
         self._changing = asyncio.Lock()
         """Held while a configuration is read, changed and written. Another change between would be undone."""
         self._shares: dict[str, int] = {}
@@ -157,132 +136,6 @@ class SiteStreams:
         if not marks.items() <= view.metadata.items():
             await self.change(name, metadata={**view.metadata, **marks})
 
-    async def set_epoch(
-        self, job: str, epoch: int, output: ResolvedOutput, *, owner: str, resumes: int | None = None
-    ) -> None:
-        """Let the job's output streams accept results of `owner` under `epoch` only.
-
-        `resumes` is the epoch under which the run that goes on published last. That run may compute results
-        again that later epochs have stored, so a mark spans those. A repetition keeps the mark. It also stays
-        until someone publishes after its span, because until then those results may be computed again.
-        Raises `TowpathError` (fenced) when the streams accept a later epoch.
-        """
-        accepted = await self.accepted_epoch(output.stream)
-        check_epoch(f"the output of {job}", epoch, accepted)
-        kept = [one.stream for one in _kept_by(job, output)]
-        if accepted != epoch and resumes is not None:
-            overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
-        else:
-            overlaps = {stream: await self._current_overlap(stream, epoch) for stream in kept}
-        await self.accept(job, {epoch: owner}, output, overlaps=overlaps)
-        # Only now no one adds to the span of the mark.
-        ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
-        if ended != overlaps:
-            await self.accept(job, {epoch: owner}, output, overlaps=ended)
-
-    async def overlap_of(self, stream: str) -> str:
-        """Return an output stream's mark, see `data_plane.OVERLAP`; empty if there is no such stream."""
-        view = await self._own(stream)
-        return "" if view is None else view.metadata.get(data_plane.OVERLAP, "")
-
-    async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
-        """Return the mark, or nothing if something was stored after its span: its owner is then past it.
-
-        If the stream accepts `epoch` already, return the mark in any case: the present owner stored that.
-        """
-        view = await self._own(stream)
-        if view is None:
-            return ""
-        mark = view.metadata.get(data_plane.OVERLAP, "")
-        is_passed = view.last > data_plane.overlap_range(mark)[1]
-        return mark if epoch in view.epochs or not is_passed else ""
-
-    async def widened_overlap(self, stream: str, mark: str) -> str:
-        """Return the mark, joined with the stream's own if that reaches to where this one begins.
-
-        No one has published between the two, so results in the earlier span may still be computed again.
-        """
-        earlier, through = data_plane.overlap_range(await self.overlap_of(stream))
-        after, _, end = mark.partition("-")
-        return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
-
-    async def _open_overlap(self, stream: str, epoch: int) -> str:
-        """Return a mark of all results that owners after `epoch` have stored and may still store."""
-        view = await self._own(stream)
-        if view is None or not view.last:
-            return ""
-        older = await newest_before(self.connection, self.site, stream, epoch + 1)
-        after = 0 if older is None else older.serial
-        return await self.widened_overlap(stream, f"{after}-")
-
-    async def _ended(self, stream: str, mark: str) -> str:
-        """Return the mark with its end; empty if it spans nothing."""
-        if not mark.endswith("-"):
-            return mark
-        last = await last_serial(self.connection, self.site, stream)
-        return f"{mark}{last}" if int(mark[:-1]) < last else ""
-
-    async def prepare_output(self, job: str, output: ResolvedOutput) -> None:
-        """Make the output streams if they do not exist. They accept no epoch."""
-        try:
-            await self.jetstream.stream_info(output.stream)
-        except NotFoundError:
-            await self._close(job, output)
-
-    async def close_output(self, job: str, epoch: int, output: ResolvedOutput) -> None:
-        """Close the output streams for every epoch.
-
-        Raises `TowpathError` (fenced) when they accept a later epoch.
-        """
-        accepted = await self.accepted_epoch(output.stream)
-        check_epoch(f"the output of {job}", epoch, accepted)
-        await self._close(job, output)
-
-    async def _close(self, job: str, output: ResolvedOutput) -> None:
-        # Rejected events first: anyone who finds the result stream finds both.
-        for kept in reversed(_kept_by(job, output)):
-            await self._ensure_output(
-                kept,
-                [data_plane.closed_subject(self.site, kept.stream)],
-                await self._current_overlap(kept.stream),
-            )
-
-    async def accept(
-        self,
-        job: str,
-        owners: Mapping[int, str],
-        output: ResolvedOutput,
-        *,
-        diverted: int | None = None,
-        overlaps: dict[str, str] | None = None,
-        promotes: bool = False,
-    ) -> None:
-        """Let the job's output streams accept these owners (epoch → owner) and nothing else.
-
-        Make the streams if they do not exist. There are two owners only while the job has a twin. `diverted`
-        names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps` has the new
-        mark (`data_plane.OVERLAP`) of each stream; None keeps the marks. `promotes`: copies of a lost site's
-        streams become the output.
-        """
-        # Rejected events first: the owner changes when the result stream changes.
-        for kept in reversed(_kept_by(job, output)):
-            if overlaps is None:
-                overlap = await self._current_overlap(kept.stream, max(owners))
-            else:
-                overlap = overlaps.get(kept.stream, "")
-            accepts = [kept.subject(self.site, owner, job, epoch) for epoch, owner in sorted(owners.items())]
-            await self._ensure_output(kept, accepts, overlap, diverted, promotes=promotes)
-
-    async def accepted_epoch(self, stream: str) -> int | None:
-        """Return the latest epoch that an output stream accepts; None without a stream, or an epoch."""
-        return accepted_epoch(await self._own(stream))
-
-    async def drop_output(self, output: str) -> None:
-        """Delete an output stream and the streams beside it, with their messages."""
-        for stream in (output, data_plane.rejected_stream(output)):
-            for name in (data_plane.live_stream(stream), stream):
-                await self.delete(name)
-
     async def view(self, site: str, stream: str, *, timeout_s: float = REQUEST_S) -> StreamView:
         """Return a stream of any site. Raises `TowpathError` if there is none or its site is out of reach."""
         try:
@@ -295,42 +148,9 @@ class SiteStreams:
             raise TowpathError(ErrorCode.UNKNOWN_TOPIC, f"{site} has no such stream", value=stream)
         return view
 
-    async def _own(self, stream: str) -> StreamView | None:
+    async def own_view(self, stream: str) -> StreamView | None:
         """Return a stream of this site; None if there is none. Raises `TimeoutError`."""
         return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
-
-    async def _ensure_output(
-        self,
-        kept: _OutputStream,
-        accepts: list[str],
-        overlap: str,
-        diverted: int | None = None,
-        *,
-        promotes: bool = False,
-    ) -> None:
-        """Make or change an output stream that republishes to its topic.
-
-        The stream itself serves QoS 1 sessions, its one-message stream all other subscribers. A copy of
-        another site's output under that name is promoted, with `promotes`, or else deleted first.
-        """
-        public, known = subject_of(kept.topic), await self._own(kept.stream)
-        if known is not None and known.fed_by is not None and not promotes:
-            await self.delete(kept.stream)
-            known = None
-        lasting = _lasting(known)
-        # Not only the owner accepted now: the one-message stream may still have to pass on earlier ones.
-        every_owner = kept.subject(self.site, "*", kept.job, "*")
-        marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
-        stored = self.kept(kept.stream, subjects=accepts)
-        await self.ensure(
-            replace(
-                stored,
-                republish=RePublish(src=every_owner, dest=data_plane.MQTT_DELIVERY + public),
-                metadata=lasting | {key: mark for key, mark in marks.items() if mark},
-            )
-        )
-        former = int(lasting.get(data_plane.PROMOTED_AFTER, "0"))
-        await self.ensure_live(kept.stream, every_owner, to=public, after=former)
 
     async def ensure_live(self, stream: str, subjects: str, *, to: str, after: int = 0) -> None:
         """Make or change the one-message stream that publishes what `stream` stores to `to`.
@@ -385,15 +205,6 @@ class SiteStreams:
             await self.jetstream.delete_stream(name)
         except NotFoundError:
             return
-
-
-def _lasting(output: StreamView | None) -> dict[str, str]:
-    """Return the metadata that an output keeps as long as it exists; those of a copy that becomes one now."""
-    if output is None:
-        return {}
-    lasting = (data_plane.LIFE, data_plane.CAUGHT_UP, data_plane.PROMOTED_AFTER)
-    kept = {key: output.metadata[key] for key in lasting if key in output.metadata}
-    return kept if output.fed_by is None else {**kept, data_plane.PROMOTED_AFTER: str(output.last)}
 
 
 def _window(retention: Retention) -> float:

@@ -27,7 +27,7 @@ class Outputs:
             if settlement is not None:
                 await self.shadows.settle(command, settlement)
             else:
-                await self.streams.set_epoch(
+                await self.streams.outputs.set_epoch(
                     command.job,
                     command.epoch,
                     command.output,
@@ -50,7 +50,7 @@ class Outputs:
     async def prepare_output(self, command: PrepareOutput) -> Done:
         """Create an output that already has readers."""
         async with self._locks[command.job]:
-            await self.streams.prepare_output(command.job, command.output)
+            await self.streams.outputs.prepare(command.job, command.output)
         return Done()
 
     async def close_output(self, command: CloseOutput) -> Done:
@@ -63,7 +63,7 @@ class Outputs:
             owed = await self.shadows.owed(last)
             if owed is not None:
                 await self.shadows.settle(last, owed)
-            await self.streams.close_output(command.job, command.epoch, command.output)
+            await self.streams.outputs.close(command.job, command.epoch, command.output)
         return Done()
 
     async def drop_output(self, command: DropOutput) -> Done:
@@ -71,5 +71,5 @@ class Outputs:
         async with self._locks[command.job]:
             await self.shadows.drop(command.job)
             for stream in command.streams:
-                await self.streams.drop_output(stream)
+                await self.streams.outputs.drop(stream)
         return Done()

@@ -174,7 +174,7 @@ async def test_results_are_stored_once_when_two_monitors_forward_them(job: Monit
 async def test_forwarding_ends_when_the_output_belongs_to_another_epoch(job: MonitoredJob, url: str) -> None:
     async with running_monitor(url):
         await job.start()
-        await job.streams.accept("counts", {NEW + 2: "jfk"}, OUTPUT)
+        await job.streams.outputs.accept("counts", {NEW + 2: "jfk"}, OUTPUT)
         await job.publish_aside(OLD, window(OLD, 5, 9))
         with pytest.raises(TowpathError, match="the comparison has ended"):
             await job.consistency()

@@ -29,7 +29,7 @@ async def begin_again(mesh: WholeMesh, job: JobView) -> None:
     try:
         streams = SiteStreams(connection, "jfk", Retention())
         await streams.delete(job.output.stream)
-        await streams.set_epoch(job.spec.name, job.epoch, job.output, owner=job.site)
+        await streams.outputs.set_epoch(job.spec.name, job.epoch, job.output, owner=job.site)
     finally:
         await connection.close()
 

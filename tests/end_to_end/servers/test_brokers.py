@@ -100,13 +100,13 @@ async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carrie
 ) -> None:
     async with site.bridged(), subscriber(site, "stats/#", "other/#") as came:
         await site.works()
-        await site.streams.drop_output("j")
+        await site.streams.outputs.drop("j")
         other = OUTPUT.model_copy(update={"stream": "OUT_k", "topic": "other/t"})
-        await site.streams.set_epoch("k", 1, other, owner="jfk")
+        await site.streams.outputs.set_epoch("k", 1, other, owner="jfk")
         await site.emit("k", [b"first", b"second"])
         await eventually(lambda: len(came) >= 2)
         assert site.binder.trouble() is None
-        await site.streams.set_epoch("j", 1, OUTPUT, owner="jfk")
+        await site.streams.outputs.set_epoch("j", 1, OUTPUT, owner="jfk")
         await site.emit("j", [b"again"])
         await eventually(lambda: len(came) >= 3)
     assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"again")]

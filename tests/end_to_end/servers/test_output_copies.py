@@ -1,4 +1,4 @@
-"""An output outlives its site: its copy at a standby goes on, on real servers."""
+"""An output outlives its site: its copy at a standby is promoted, on real servers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OUTPUT = ResolvedOutput(
     site="jfk", stream=output_stream(JOB), topic="counts", rejected_topic="counts/rejected"
 )
 REJECTED = rejected_stream(OUTPUT.stream)
-GONE_ON = OUTPUT.at("lga")
+PROMOTED = OUTPUT.at("lga")
 READ = ResolvedInput(name="jfk/counts", site="jfk", stream=OUTPUT.stream, subject=None, from_device=False)
 MIRROR = mirror_stream("jfk", OUTPUT.stream)
 
@@ -125,7 +125,7 @@ async def sites(own_servers: Mesh) -> AsyncIterator[Sites]:
         both = Sites(own_servers, jfk, lga)
         await both.jfk.ensure_in()
         await both.lga.ensure_in()
-        await both.jfk.set_epoch(JOB, 1, OUTPUT, owner="jfk")
+        await both.jfk.outputs.set_epoch(JOB, 1, OUTPUT, owner="jfk")
         yield both
 
 
@@ -144,8 +144,8 @@ async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader
     await sites.mesh.stop(f"jfk-{SITE_SERVER}")
 
     for _ in range(2):  # Its answer may be lost.
-        await sites.copies.promote(JOB, 1, GONE_ON, ["lga", "jfk"])
-    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+        await sites.copies.promote(JOB, 1, PROMOTED, ["lga", "jfk"])
+    await sites.lga.outputs.set_epoch(JOB, 2, PROMOTED, owner="lga")
 
     # The checkpoint was copied after micro-batch 0: micro-batch 1 runs again, and has more events by now. New
     # are three results, and the rejected event that only jfk had.
@@ -153,7 +153,7 @@ async def test_output_when_its_site_is_lost_and_the_standby_lags_behind_a_reader
     assert await sites.stored() == [(n + 1, n) for n in range(18)]
     assert await sites.stored(REJECTED) == [(1, 0), (2, 10)]
     with pytest.raises(TowpathError) as late:
-        await sites.copies.promote(JOB, 1, GONE_ON, ["lga"])
+        await sites.copies.promote(JOB, 1, PROMOTED, ["lga"])
     assert late.value.detail.code is ErrorCode.FENCED
 
     assert READ.model_copy(update={"current_site": "lga"}).local_stream("lga") == OUTPUT.stream
@@ -172,10 +172,10 @@ async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_on
     await sites.reaches(MIRROR, 10)
 
     await sites.lga.mirrors.hold(MIRROR)
-    await sites.copies.promote(JOB, 1, GONE_ON, ["lga"])
+    await sites.copies.promote(JOB, 1, PROMOTED, ["lga"])
     await sites.publish(10, 5, batch=1)  # A zombie: no one has told the job at jfk.
     assert not await sites.lga.mirrors.renew(READ, 10)
-    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+    await sites.lga.outputs.set_epoch(JOB, 2, PROMOTED, owner="lga")
     await sites.publish(100, 2, at="lga", epoch=2, batch=1)
 
     assert [n for _, n in await sites.stored()] == [*range(10), 100, 101]
@@ -190,8 +190,8 @@ async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sit
     async with sites.mesh.device("lga") as device:
         await device.subscribe("counts", qos=1)
 
-        await sites.copies.promote(JOB, 1, GONE_ON, [])
-        await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+        await sites.copies.promote(JOB, 1, PROMOTED, [])
+        await sites.lga.outputs.set_epoch(JOB, 2, PROMOTED, owner="lga")
         await sites.publish(10, 2, at="lga", epoch=2, batch=1)
 
         async with asyncio.timeout(20):
@@ -208,8 +208,8 @@ async def test_copy_when_the_output_began_again_then_is_made_again(sites: Sites)
     await sites.copies.keep(OUTPUT, 1)
     await sites.reaches(OUTPUT.stream, 10)
     before = (await sites.lga.view("lga", OUTPUT.stream)).life
-    await sites.jfk.drop_output(OUTPUT.stream)
-    await sites.jfk.set_epoch(JOB, 1, OUTPUT, owner="jfk")
+    await sites.jfk.outputs.drop(OUTPUT.stream)
+    await sites.jfk.outputs.set_epoch(JOB, 1, OUTPUT, owner="jfk")
     await sites.publish(0, 4)
 
     await sites.copies.keep(OUTPUT, 1)
@@ -227,7 +227,7 @@ async def test_copy_when_the_output_was_here_before_it_went_on_elsewhere_then_ta
 ) -> None:
     """The lost site came back, and becomes the standby."""
     await sites.publish(0, 3)
-    await sites.lga.set_epoch(JOB, 1, GONE_ON, owner="lga")
+    await sites.lga.outputs.set_epoch(JOB, 1, PROMOTED, owner="lga")
 
     await sites.copies.keep(OUTPUT, 1)
 
@@ -244,7 +244,7 @@ async def test_copy_when_the_output_was_here_before_it_went_on_elsewhere_then_ta
 async def test_copy_when_the_output_is_here_under_a_later_epoch_then_a_late_command_deletes_nothing(
     sites: Sites,
 ) -> None:
-    await sites.lga.set_epoch(JOB, 2, GONE_ON, owner="lga")
+    await sites.lga.outputs.set_epoch(JOB, 2, PROMOTED, owner="lga")
     await sites.publish(0, 3, at="lga", epoch=2)
 
     with pytest.raises(TowpathError) as late:
@@ -261,7 +261,7 @@ async def test_output_when_a_copy_was_left_at_its_site_then_begins_without_what_
     await sites.copies.keep(OUTPUT, 1)
     await sites.reaches(OUTPUT.stream, 3)
 
-    await sites.lga.set_epoch(JOB, 5, GONE_ON, owner="lga")
+    await sites.lga.outputs.set_epoch(JOB, 5, PROMOTED, owner="lga")
 
     assert await sites.stored() == []
 
@@ -270,4 +270,4 @@ async def test_output_when_there_is_no_copy_then_does_not_begin_again_under_its_
     sites: Sites,
 ) -> None:
     with pytest.raises(TowpathError, match="no copy"):
-        await sites.copies.promote(JOB, 1, GONE_ON, [])
+        await sites.copies.promote(JOB, 1, PROMOTED, [])

@@ -129,7 +129,7 @@ async def test_rogue_site_stores_no_result_when_another_owns_the_job(
     """Under the owner's name its link refuses it, and under its own the output does."""
     async with mesh.agent("jfk") as agent:
         streams = SiteStreams(agent, "jfk", Retention())
-        await streams.set_epoch("precious", 2, PRECIOUS, owner="hub" if owner == "hub" else "jfk")
+        await streams.outputs.set_epoch("precious", 2, PRECIOUS, owner="hub" if owner == "hub" else "jfk")
         for aside in (str, data_plane.shadow_subject):
             for subject in (data_plane.sink_subject, data_plane.rejected_subject):
                 await _publish(rogue, aside(subject("jfk", owner, "precious", 2)))
@@ -137,10 +137,10 @@ async def test_rogue_site_stores_no_result_when_another_owns_the_job(
         for stream in (PRECIOUS.stream, data_plane.rejected_stream(PRECIOUS.stream)):
             assert await last_is(agent, stream, 0)
 
-        await streams.set_epoch("precious", 3, PRECIOUS, owner="lga")
+        await streams.outputs.set_epoch("precious", 3, PRECIOUS, owner="lga")
         await _publish(rogue, data_plane.sink_subject("jfk", "lga", "precious", 3))
         await eventually(lambda: last_is(agent, PRECIOUS.stream, 1))  # The job is its own now.
-        await streams.drop_output(PRECIOUS.stream)
+        await streams.outputs.drop(PRECIOUS.stream)
 
 
 async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:

@@ -104,7 +104,7 @@ async def site(own_servers: Mesh) -> AsyncIterator[Site]:
     async with own_servers.agent("lga") as agent, own_servers.engine("lga") as engine:
         streams = SiteStreams(agent, "lga", Retention())
         await streams.ensure_in()
-        await streams.set_epoch("board", 1, OUTPUT, owner="lga")
+        await streams.outputs.set_epoch("board", 1, OUTPUT, owner="lga")
         made = Site(own_servers, streams, engine)
         async with made.board() as board:
             await board.subscribe("stats/#", qos=1)
@@ -185,7 +185,7 @@ async def test_session_when_two_outputs_have_one_topic_then_gets_what_each_lacks
 ) -> None:
     monkeypatch.setattr(sessions, "RENEW_EVERY_S", 3600.0)
     other = OUTPUT.model_copy(update={"stream": "OUT_other", "rejected_topic": "stats/rejected/other"})
-    await site.streams.set_epoch("other", 1, other, owner="lga")
+    await site.streams.outputs.set_epoch("other", 1, other, owner="lga")
     redelivery, given = Redelivery(site.streams), 20
     await redelivery.complete()
     for first in range(0, given, 10):

@@ -51,7 +51,7 @@ OWNERS = {1: "jfk", 2: "hub", 3: "lga", 5: "jfk"}
 async def streams(connection: Client) -> SiteStreams:
     """Return the streams of a site with a job at epoch 1."""
     made = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
-    await made.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await made.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     return made
 
 
@@ -116,7 +116,7 @@ async def test_settle_when_both_have_published_then_the_output_has_each_once_and
     await do_settle(shadows, settle())
     assert await publish(connection, 3, range(9, 12)) == 3
     assert await held(connection) == list(range(12))
-    assert await streams.accepted_epoch(OUTPUT.stream) == 3
+    assert await streams.outputs.accepted_epoch(OUTPUT.stream) == 3
     assert await last_serial(connection, "jfk", shadow_stream("hourly")) == 0
     with pytest.raises(Fenced):
         await publish(connection, 1, range(20, 21))
@@ -153,7 +153,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
 
 def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
     """Make the agent die just before a step of `settle`."""
-    accept = shadows.streams.accept
+    accept = shadows.streams.outputs.accept
 
     async def die(*_: object, **__: object) -> None:
         raise ConnectionError("killed")
@@ -164,7 +164,7 @@ def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
         await accept(job, owners, output, **marks)
 
     if moment.startswith("accept"):
-        patch.setattr(shadows.streams, "accept", accept_or_die)
+        patch.setattr(shadows.streams.outputs, "accept", accept_or_die)
     else:
         patch.setattr(shadows, "_take_over" if moment == "take over" else "drop", die)
 
@@ -184,7 +184,7 @@ async def test_settle_when_it_dies_at_any_moment_and_is_repeated_then_the_result
             await do_settle(shadows, settle())
     await do_settle(shadows, settle())
     assert await held(connection) == list(range(9))
-    assert await streams.accepted_epoch(OUTPUT.stream) == 3
+    assert await streams.outputs.accepted_epoch(OUTPUT.stream) == 3
 
 
 async def test_divert_when_the_source_publishes_on_then_it_is_not_fenced_and_goes_aside(
@@ -248,7 +248,7 @@ async def test_open_when_its_operation_has_ended_then_it_is_refused(
     streams: SiteStreams, connection: Client
 ) -> None:
     shadows = Shadows(streams)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="lga")
     with pytest.raises(TowpathError) as refused:
         await shadows.open(HANDOVER)
     assert refused.value.detail.code is ErrorCode.FENCED
@@ -307,7 +307,7 @@ async def test_settle_when_it_comes_late_then_the_next_migrations_shadow_stays(
     streams: SiteStreams, connection: Client
 ) -> None:
     shadows = Shadows(streams)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="lga")
     await shadows.open(NEXT)
     await publish(connection, 5, range(3))
     await do_settle(shadows, settle())
@@ -323,7 +323,7 @@ async def test_set_epoch_when_an_owners_results_were_diverted_and_never_settled_
     plain = SetEpoch(site="jfk", operation="fix-1", job="hourly", epoch=5, owners={5: "jfk"}, output=OUTPUT)
     await outputs.set_epoch(plain)
     assert await held(connection) == [0, 1, 2, 3]
-    assert await streams.accepted_epoch(OUTPUT.stream) == 5
+    assert await streams.outputs.accepted_epoch(OUTPUT.stream) == 5
 
 
 async def test_open_when_diverted_results_wait_then_another_migration_is_refused(
@@ -407,10 +407,10 @@ async def test_settle_when_the_owner_was_not_past_what_another_run_stored_then_t
 ) -> None:
     """The other run's micro-batches were different, so their labels say nothing."""
     await publish(connection, 1, range(2), batch="1.60")
-    await streams.set_epoch("hourly", 2, OUTPUT, owner="hub")
+    await streams.outputs.set_epoch("hourly", 2, OUTPUT, owner="hub")
     await publish(connection, 2, range(2, 5), batch="1.51")
     await forget_ids(streams.connection, OUTPUT)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="lga", resumes=1)
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="lga", resumes=1)
     shadows = Shadows(streams)
     await shadows.open(NEXT)
     await publish(connection, 5, range(2, 7), batch="1.61")

@@ -54,7 +54,7 @@ class Run:
 async def shadows(connection: Client) -> Shadows:
     """Return the shadows of a site where the source owns a job, and the target's results wait."""
     streams = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
-    await streams.set_epoch("hourly", SOURCE, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", SOURCE, OUTPUT, owner="jfk")
     shadows = Shadows(streams)
     opening = OpenShadow(
         site="jfk", operation="m1", job="hourly", epochs=[TARGET], owners={TARGET: "lga"}, output=OUTPUT
@@ -140,7 +140,7 @@ async def test_target_when_it_goes_on_alone_then_leaves_out_what_the_source_has_
     await target.publish(1)
     await source.publish(2, 3)
 
-    await shadows.streams.set_epoch("hourly", TARGET, OUTPUT, owner="lga")
+    await shadows.streams.outputs.set_epoch("hourly", TARGET, OUTPUT, owner="lga")
     await forget_ids(connection, OUTPUT)
     with pytest.raises(Fenced):
         await source.publish(4)
@@ -161,8 +161,8 @@ async def test_source_when_it_goes_on_alone_then_the_mark_spans_what_both_have_s
     await source.publish(2)
     await target.publish(4)
 
-    await shadows.streams.set_epoch("hourly", 5, OUTPUT, owner="jfk", resumes=SOURCE)
+    await shadows.streams.outputs.set_epoch("hourly", 5, OUTPUT, owner="jfk", resumes=SOURCE)
 
-    assert await shadows.streams.overlap_of(OUTPUT.stream) == "0-4"
+    assert await shadows.streams.outputs.overlap_of(OUTPUT.stream) == "0-4"
     with pytest.raises(Fenced):
         await target.publish(5)

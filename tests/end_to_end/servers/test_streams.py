@@ -86,7 +86,7 @@ async def publish(
 async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     assert await publish(connection, results(1, 0, 10_000)) == 10_000
     assert await publish(connection, results(1, 5_000, 10_000)) == 5_000
     assert await stored(connection) == list(range(15_000))
@@ -97,7 +97,7 @@ async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
 async def test_output_when_owner_and_epoch_are_not_those_it_was_told_then_no_stream_takes_the_result(
     streams: SiteStreams, connection: Client, owner: str, epoch: int
 ) -> None:
-    await streams.set_epoch("hourly", 2, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 2, OUTPUT, owner="jfk")
     for subject in (sink_subject, rejected_subject):
         with pytest.raises(NoStreamResponseError):
             await connection.jetstream().publish(subject("jfk", owner, "hourly", epoch), b"forged")
@@ -108,7 +108,7 @@ async def test_output_when_owner_and_epoch_are_not_those_it_was_told_then_no_str
 async def test_publish_when_the_epoch_is_another_owners_then_writer_is_fenced_at_once(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="lga")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="lga")
     with pytest.raises(Fenced, match=r"accepts sink\.jfk\.lga\.hourly\.1"):
         await publish(connection, results(1, 0, 3))
 
@@ -117,9 +117,9 @@ async def test_publish_when_the_epoch_is_another_owners_then_writer_is_fenced_at
 async def test_publish_when_epoch_has_passed_then_writer_is_fenced_and_stores_nothing(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 3))
-    await streams.set_epoch("hourly", 2, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 2, OUTPUT, owner="jfk")
     with pytest.raises(Fenced):
         await publish(connection, results(1, 3, 3))
     assert await stored(connection) == [0, 1, 2]
@@ -128,20 +128,20 @@ async def test_publish_when_epoch_has_passed_then_writer_is_fenced_and_stores_no
 
 
 async def test_set_epoch_when_a_later_one_is_in_force_then_it_is_refused(streams: SiteStreams) -> None:
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="jfk")
     with pytest.raises(TowpathError) as refusal:
-        await streams.set_epoch("hourly", 2, OUTPUT, owner="jfk")
+        await streams.outputs.set_epoch("hourly", 2, OUTPUT, owner="jfk")
     assert refusal.value.detail.code is ErrorCode.FENCED
-    assert await streams.accepted_epoch(OUTPUT.stream) == 3
+    assert await streams.outputs.accepted_epoch(OUTPUT.stream) == 3
 
 
 async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_it_is_made_again(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await connection.jetstream().delete_stream(rejected_stream(OUTPUT.stream))
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
-    assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    assert await streams.outputs.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def sink(nats_server: Server) -> Iterator[SinkConnection]:
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
     streams: SiteStreams, connection: Client, sink: SinkConnection, nats_server: Server
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     publishing = partial(sink.publish, results(1, 0, 60_000), site="jfk", stream=OUTPUT.stream, batch="1.0")
     sending = asyncio.create_task(asyncio.to_thread(publishing))
     jetstream = connection.jetstream()
@@ -182,7 +182,7 @@ async def test_publish_when_no_stream_exists_then_writer_is_fenced(
 async def test_publish_when_server_is_away_for_too_long_then_batch_fails(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await nats_server.kill()
     with pytest.raises(Unpublished):
         await publish(connection, results(1, 0, 1), patience_s=0.5)
@@ -192,14 +192,14 @@ async def test_publish_when_server_is_away_for_too_long_then_batch_fails(
 async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_another(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     first = await stream_life(connection, "jfk", OUTPUT.stream)
-    await streams.set_epoch("hourly", 2, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 2, OUTPUT, owner="jfk")
     assert await stream_life(connection, "jfk", OUTPUT.stream) == first
-    await streams.drop_output(OUTPUT.stream)
+    await streams.outputs.drop(OUTPUT.stream)
     with pytest.raises(Fenced):
         await stream_life(connection, "jfk", OUTPUT.stream)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="jfk")
     assert await stream_life(connection, "jfk", OUTPUT.stream) != first
 
 
@@ -219,7 +219,7 @@ async def known_at_restart(connection: Client, batch: int, *, epoch: int, genera
 async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_found(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 5_000), batch=7)
     await publish(connection, results(1, 5_000, 3_000), batch=8)
 
@@ -233,17 +233,17 @@ async def test_published_since_when_another_run_had_the_output_then_all_of_its_i
     streams: SiteStreams, connection: Client
 ) -> None:
     """The other run's micro-batches were larger, so their numbers are smaller than the returning run's."""
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 1_000), batch=60)
     await publish(connection, results(1, 1_000, 10), batch=61)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="jfk")
     await publish(connection, results(3, 1_010, 4_000), batch=56)
     await publish(connection, results(3, 5_010, 90), batch=57)
-    await streams.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
+    await streams.outputs.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
 
     assert await known_at_restart(connection, 61, epoch=4) == {f"hourly/{n}" for n in range(1_000, 5_100)}
 
-    await streams.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
+    await streams.outputs.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
     await publish(connection, results(4, 5_100, 10), batch=62)
     assert len(await known_at_restart(connection, 63, epoch=4)) == 4_090, "only what the other run stored"
 
@@ -251,30 +251,30 @@ async def test_published_since_when_another_run_had_the_output_then_all_of_its_i
 async def test_published_since_when_the_owner_has_not_passed_what_another_run_stored_then_its_successor_knows(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 1_000), batch=60)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="jfk")
     await publish(connection, results(3, 1_000, 50), batch=56)
-    await streams.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
+    await streams.outputs.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
     others = {f"hourly/{n}" for n in range(1_000, 1_050)}
 
-    await streams.set_epoch("hourly", 5, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 5, OUTPUT, owner="jfk")
     assert await known_at_restart(connection, 61, epoch=5) == others, "moved before it published anything"
-    await streams.set_epoch("hourly", 6, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 6, OUTPUT, owner="jfk")
     await publish(connection, results(6, 1_050, 7), batch=57)
-    await streams.set_epoch("hourly", 7, OUTPUT, owner="jfk", resumes=5)
+    await streams.outputs.set_epoch("hourly", 7, OUTPUT, owner="jfk", resumes=5)
     others |= {f"hourly/{n}" for n in range(1_050, 1_057)}
     assert await known_at_restart(connection, 61, epoch=7) == others, "given back once more"
 
     await publish(connection, results(7, 1_057, 1), batch=61)
-    await streams.set_epoch("hourly", 8, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 8, OUTPUT, owner="jfk")
     assert await known_at_restart(connection, 62, epoch=8) == set(), "the owner is past all that"
 
 
 async def test_published_since_when_epoch_is_yet_to_come_then_own_ids_are_found_unless_they_go_aside(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 5), batch=7)
     own = {f"hourly/{n}" for n in range(5)}
     assert await known_at_restart(connection, 7, epoch=4) == own
@@ -291,13 +291,13 @@ async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_mea
 ) -> None:
     """By then the server has forgotten the ids."""
     monkeypatch.setattr("towpath.contracts.data_plane.DUPLICATE_WINDOW_S", 0.2)
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     await publish(connection, results(1, 0, 5), batch=60)
-    await streams.set_epoch("hourly", 3, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 3, OUTPUT, owner="jfk")
     waiting = asyncio.create_task(publish(connection, results(4, 5, 20), batch=61))
     await publish(connection, results(3, 5, 10), batch=56)
     await forgotten(connection, results(3, 5, 1))
-    await streams.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
+    await streams.outputs.set_epoch("hourly", 4, OUTPUT, owner="jfk", resumes=1)
     await waiting
     assert sorted(set(await stored(connection))) == list(range(25))
     assert (await connection.jetstream().stream_info(OUTPUT.stream)).state.messages == 26, "the probe and 25"
@@ -311,7 +311,7 @@ async def forgotten(connection: Client, probe: list[Outgoing]) -> None:
 async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
     streams: SiteStreams, connection: Client
 ) -> None:
-    await streams.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
     live = await connection.subscribe("stats.hourly")
     durable = await connection.subscribe("towpath.mqtt.stats.hourly")
     await publish(connection, results(1, 0, 2))
