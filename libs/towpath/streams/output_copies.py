@@ -8,6 +8,8 @@ What happens when
 - the copy lacks what a reader's mirror has: the reader has perhaps processed it. It is stored here first,
   under the serial numbers that it had.
 - a promotion is interrupted at any line, or repeated: the next call stores what is still missing.
+- a failover is rolled back after the promotion: the next round makes the copy again. If the site is no
+  standby any more by then, it drops the promoted copy when it is told so.
 - the lost site comes back: its stream is no longer the output. No one reads it, and a copy takes its place if
   that site becomes the standby.
 """
@@ -21,12 +23,13 @@ from collections.abc import Iterable, Sequence
 
 from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.job import Assignment, ResolvedOutput
 from towpath.contracts.message import SiteName
 from towpath.streams.mirrors import MirrorSpec
 from towpath.streams.output_streams import streams_of
 from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
+from towpath.streams.stream_view import StreamView
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
@@ -82,12 +85,25 @@ class OutputCopies:
         found = [await self._streams.own_view(stream) for stream in _names(output)]
         return all(view is not None and data_plane.CAUGHT_UP in view.metadata for view in found)
 
-    async def drop(self, output: ResolvedOutput) -> None:
-        """Delete the copy of an output, if there is one. An output itself stays."""
-        for stream in _names(output):
+    async def drop(self, kept: Assignment, used: int | None = None) -> None:
+        """Delete the copy of an output that this site kept as the job's standby. An output itself stays.
+
+        A copy that was promoted goes as well if its failover has been rolled back. Two facts prove that:
+
+        - It accepts the epoch of the owner that was to be replaced. A failover that goes through sets a later
+          one before anyone publishes.
+        - The registry has used up a later epoch. A failover uses up its epoch when it ends, so none is under
+          way. `used` is the latest that it had used up when the command was sent.
+        """
+        for stream in _names(kept.output):
             known = await self._streams.own_view(stream)
-            if known is not None and known.fed_by is not None:
+            if known is not None and (known.fed_by is not None or self._is_abandoned(known, kept, used)):
+                await self._streams.delete(data_plane.live_stream(stream))
                 await self._streams.delete(stream)
+
+    def _is_abandoned(self, stream: StreamView, kept: Assignment, used: int | None) -> bool:
+        was_promoted = data_plane.PROMOTED_AFTER in stream.metadata and kept.output.site != self._streams.site
+        return was_promoted and accepted_epoch(stream) == kept.epoch < (used or 0)
 
     async def promote(
         self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]

@@ -171,9 +171,9 @@ class Jobs:
     async def keep_assignment(self, assignment: Assignment) -> None:
         """Record an assignment before it is executed. A standby that becomes anything else needs no copy."""
         known = self.assignments.get(assignment.spec.name)
-        was_standby = known is not None and known.desired is DesiredState.STANDBY
-        if was_standby and assignment.desired is not DesiredState.STANDBY:
-            await self.output_copies.drop(assignment.output)
+        stays_standby = assignment.desired is DesiredState.STANDBY
+        if known is not None and known.desired is DesiredState.STANDBY and not stays_standby:
+            await self.output_copies.drop(known)
         await asyncio.to_thread(self.store.save, assignment)
         self.assignments[assignment.spec.name] = assignment
 
@@ -271,9 +271,14 @@ class Jobs:
                 ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job"
             ) from error
 
-    async def drop(self, assignment: Assignment, *, forget: bool) -> None:
-        """Drop a job: nothing of it runs. Mirrors that no other job needs, and copies, are deleted."""
+    async def drop(self, assignment: Assignment, *, forget: bool, used: int | None) -> None:
+        """Drop a job: nothing of it runs. Mirrors that no other job needs, and copies, are deleted.
+
+        `used` is the latest epoch of the job that is used up, as far as the command tells.
+        """
         job = assignment.spec.name
+        # First: without the assignment, no one would tell the site again.
+        await self.output_copies.drop(assignment, used)
         self.assignments.pop(job, None)
         self._unplaced.pop(job, None)
         await self.engines.drop(job)
@@ -281,7 +286,6 @@ class Jobs:
             await asyncio.to_thread(self.store.forget, job)
         else:
             await asyncio.to_thread(self.store.leave, assignment)
-        await self.output_copies.drop(assignment.output)
         await self.drop_unread(assignment)
 
     async def drop_unread(self, assignment: Assignment) -> None:

@@ -306,7 +306,7 @@ class Roles:
                 await asyncio.to_thread(shutil.rmtree, store.cache(job), ignore_errors=True)
             else:
                 await self.jobs.halt(assignment)
-                await self.jobs.drop(assignment, forget=False)
+                await self.jobs.drop(assignment, forget=False, used=command.epoch)
             # Last, so that an agent killed before is told to reset again and does so.
             await asyncio.to_thread(store.end_role, job)
         return Done()

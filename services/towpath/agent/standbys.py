@@ -53,7 +53,7 @@ class Standbys:
             if known is not None:
                 self._check_standby(known, wanted)
                 if not command.needed and (known.output != wanted.output or not command.copies_output):
-                    await self._jobs.output_copies.drop(known.output)
+                    await self._jobs.output_copies.drop(known, wanted.epoch)
                 wanted = going_on_after(wanted, beginnings_of(known))
             if known != wanted:
                 wanted = await self._jobs.settle_beginnings(wanted)

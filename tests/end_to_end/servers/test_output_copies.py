@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from nats.aio.client import Client
@@ -16,6 +18,11 @@ from running.mesh import REFUSED_S, Mesh
 from running.promises import promise
 from running.publishing import always
 from running.waiting import eventually
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.handlers import AgentHandlers
+from towpath.agent.jobs import Jobs
+from towpath.agent.reception import Reception
+from towpath.agent.roles import Roles
 from towpath.contracts.data_plane import (
     LIFE,
     Offset,
@@ -29,8 +36,11 @@ from towpath.contracts.data_plane import (
     stored_id,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import ResolvedInput, ResolvedOutput
+from towpath.contracts.job import Assignment, ResolvedInput, ResolvedOutput
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, RECONCILIATION, ResetRole
 from towpath.contracts.site import Retention
+from towpath.contracts.site_commands import StopJob
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.mesh.service_table import SITE_SERVER
 from towpath.streams.mirrors import MirrorSpec
 from towpath.streams.output_copies import OutputCopies
@@ -47,6 +57,17 @@ OUTPUT = ResolvedOutput(
 )
 REJECTED = rejected_stream(OUTPUT.stream)
 PROMOTED = OUTPUT.at("lga")
+KEPT = Assignment.model_validate(
+    {
+        **EXAMPLE_ASSIGNMENT,
+        "spec": {**EXAMPLE_ASSIGNMENT["spec"], "name": JOB},
+        "epoch": 1,
+        "output": OUTPUT.model_dump(),
+        "desired": "standby",
+    }
+)
+"""The job as its standby has it."""
+
 READ = ResolvedInput(name="jfk/counts", site="jfk", stream=OUTPUT.stream, subject=None, from_device=False)
 MIRROR = mirror_stream("jfk", OUTPUT.stream)
 
@@ -217,7 +238,7 @@ async def test_copy_when_the_output_began_again_then_is_made_again(sites: Sites)
     await sites.reaches(OUTPUT.stream, 4)
     view = await sites.lga.view("lga", OUTPUT.stream)
     assert (view.last, view.life == before) == (4, False)
-    await sites.copies.drop(OUTPUT)
+    await sites.copies.drop(KEPT)
     with pytest.raises(TowpathError, match="no such stream"):
         await sites.lga.view("lga", OUTPUT.stream)
 
@@ -271,3 +292,80 @@ async def test_output_when_there_is_no_copy_then_does_not_begin_again_under_its_
 ) -> None:
     with pytest.raises(TowpathError, match="no copy"):
         await sites.copies.promote(JOB, 1, PROMOTED, [])
+
+
+class Engines:
+    """An engine that runs nothing."""
+
+    def is_starting(self, _: Assignment) -> bool:
+        return True
+
+    async def drop(self, _: str) -> None:
+        pass
+
+
+class Standby:
+    """The agent of lga, which was the standby of the job when its copy was promoted."""
+
+    def __init__(self, sites: Sites, directory: Path) -> None:
+        store, nothing = AssignmentStore(directory, SPARK_CHECKPOINTS), cast("Any", None)
+        store.save(KEPT)
+        self._jobs = Jobs(store, cast("Any", Engines()), sites.lga)
+        self._reception = Reception("lga", nothing, store, "secret")
+        self._nothing = nothing
+
+    async def leave(self, epoch: int) -> None:
+        """Be told that it is no standby of the job any more."""
+        roles = Roles("lga", self._jobs, self._reception, self._nothing)
+        operation = f"{RECONCILIATION}1"
+        await roles.reset(ResetRole(site="lga", operation=operation, job=JOB, keep_job=False, epoch=epoch))
+
+    async def forget(self, epoch: int) -> None:
+        """Be told that the job is removed."""
+        handlers = AgentHandlers(self._jobs, self._reception, self._nothing)
+        await handlers.stop_job(StopJob(site="lga", operation="r1", job=JOB, epoch=epoch, forget=True))
+
+
+@pytest.mark.parametrize("told", [Standby.leave, Standby.forget])
+@pytest.mark.parametrize(
+    ("accepts", "used", "stays"),
+    [(1, 2, False), (1, 1, True), (2, 3, True)],
+    ids=["the failover was rolled back", "it may be under way", "it went through"],
+)
+async def test_promoted_copy_when_its_site_is_no_standby_any_more_then_goes_unless_it_may_be_the_output(
+    sites: Sites,
+    tmp_path: Path,
+    told: Callable[[Standby, int], Awaitable[None]],
+    accepts: int,
+    used: int,
+    stays: bool,
+) -> None:
+    await sites.publish(0, 3)
+    await sites.copies.keep(OUTPUT, 1)
+    await sites.reaches(OUTPUT.stream, 3)
+    await sites.copies.promote(JOB, 1, PROMOTED, [])
+    if accepts > 1:
+        await sites.lga.outputs.set_epoch(JOB, accepts, PROMOTED, owner="lga")
+
+    for _ in range(2):  # Its answer may be lost.
+        await told(Standby(sites, tmp_path), used)
+
+    names = [name for one in (OUTPUT.stream, REJECTED) for name in (one, live_stream(one))]
+    found = [await sites.lga.own_view(name) is not None for name in names]
+    assert found == [stays] * len(names)
+
+
+async def test_copy_when_the_agent_dies_before_it_is_dropped_then_the_site_still_has_the_job(
+    sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else no one would tell it again, and the copy would stay."""
+    await sites.copies.keep(OUTPUT, 1)
+
+    async def die(_: str) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(sites.lga, "delete", die)
+    with pytest.raises(ConnectionError):
+        await Standby(sites, tmp_path).leave(1)
+
+    assert AssignmentStore(tmp_path, SPARK_CHECKPOINTS).load_all() == {JOB: KEPT}
