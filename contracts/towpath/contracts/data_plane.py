@@ -416,6 +416,13 @@ PROMOTED_AFTER = "towpath-promoted-after"
 """Key in the metadata of an output that was promoted: the copy's last serial number then. Up to it, the
 broker of the lost site has published the results."""
 
+HELD_UNTIL = "towpath-held-until"
+"""Key in the metadata of a mirror that takes nothing from its origin, see `HoldMirrors`: until when, in
+seconds since its machine started."""
+
+HELD_FROM = "towpath-held-from"
+"""The same: prefix of calls to the server of that origin. Another origin feeds the mirror at once."""
+
 OUTPUT_SERIAL = "towpath-output-serial"
 """Key in a shadow's metadata: the output's last serial number when the shadow was opened."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from nats.js.api import ExternalStream, StreamSource
 from nats.js.errors import NotFoundError
 
+from towpath.boot_clock import seconds_since_boot
 from towpath.contracts import data_plane
 from towpath.contracts.job import ResolvedInput
 from towpath.streams.pages import is_another
@@ -77,8 +77,6 @@ class Mirrors:
         """Mirror → serial number and time of its newest message, as its origin had it at the last look."""
         self._unfed: set[str] = set()
         """Mirrors that had not heard from their origin at the last look."""
-        self._held: dict[str, tuple[float, tuple[str, str]]] = {}
-        """Mirror → until when it takes nothing from its origin, by the monotonic clock, and that origin."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
         same input, from different serial numbers on."""
@@ -157,7 +155,7 @@ class Mirrors:
             (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
             origin = await self._streams.view(mirrored.site, mirrored.stream, timeout_s=ORIGIN_S)
             begin = max(mirror.begins, needed)
-            if mirror.fed_by is None and self._is_held(mirrored):
+            if self._is_held(mirror, mirrored):
                 return False
             if mirror.fed_by != self._feeding(mirrored):
                 why, begin = "does not feed its mirror", needed
@@ -176,18 +174,25 @@ class Mirrors:
             return True
 
     async def hold(self, name: str) -> None:
-        """Take nothing more from the origin of a mirror. After a minute it is made again, as `keep` does."""
+        """Take nothing more from the origin of a mirror. After a minute it is made again, as `keep` does.
+
+        The stream itself says so, because the agent may restart meanwhile.
+        """
         async with self._locks[name]:
             view = await stream_view(self._streams.connection, self._streams.site, name)
             if view is None or view.fed_by is None:
                 return
-            self._held[name] = time.monotonic() + HELD_S, view.fed_by
+            prefix, _ = view.fed_by
+            marks = {data_plane.HELD_UNTIL: str(seconds_since_boot() + HELD_S), data_plane.HELD_FROM: prefix}
             closed = data_plane.closed_subject(self._streams.site, name)
-            await self._streams.ensure(self._streams.kept(name, subjects=[closed]))
+            await self._streams.ensure(replace(self._streams.kept(name, subjects=[closed]), metadata=marks))
 
-    def _is_held(self, mirrored: MirrorSpec) -> bool:
-        until, origin = self._held.get(mirrored.name, (0.0, None))
-        return time.monotonic() < until and origin == self._feeding(mirrored)
+    def _is_held(self, mirror: StreamView, mirrored: MirrorSpec) -> bool:
+        prefix, _ = self._feeding(mirrored)
+        if mirror.metadata.get(data_plane.HELD_FROM) != prefix:
+            return False
+        left_s = float(mirror.metadata[data_plane.HELD_UNTIL]) - seconds_since_boot()
+        return 0 < left_s <= HELD_S  # More is left if the machine has restarted.
 
     async def _is_copy(self, mirror: StreamView, origin: StreamView, mirrored: MirrorSpec) -> bool:
         """Tell if the newest message of a mirror, now and at the last look, is that of its origin."""

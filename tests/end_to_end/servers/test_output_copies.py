@@ -42,6 +42,7 @@ from towpath.contracts.site import Retention
 from towpath.contracts.site_commands import StopJob
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.mesh.service_table import SITE_SERVER
+from towpath.streams import mirrors
 from towpath.streams.mirrors import MirrorSpec
 from towpath.streams.output_copies import OutputCopies
 from towpath.streams.pages import read_after
@@ -201,6 +202,26 @@ async def test_output_when_the_broker_of_its_lost_site_lives_then_readers_get_on
 
     assert [n for _, n in await sites.stored()] == [*range(10), 100, 101]
     assert len(await sites.stored(MIRROR)) == 10
+
+
+async def test_mirror_when_it_is_held_and_the_agent_restarts_then_takes_nothing_until_the_time_is_over(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sites.publish(0, 10)
+    await sites.lga.mirrors.ensure(READ, None)
+    await sites.reaches(MIRROR, 10)
+    await sites.lga.mirrors.hold(MIRROR)
+    await sites.publish(10, 5, batch=1)
+
+    restarted = SiteStreams(sites.lga.connection, "lga", Retention())
+    await restarted.mirrors.ensure(READ, 10)
+    assert not await restarted.mirrors.renew(READ, 10)
+    assert len(await sites.stored(MIRROR)) == 10
+
+    later_s = mirrors.seconds_since_boot() + mirrors.HELD_S
+    monkeypatch.setattr(mirrors, "seconds_since_boot", lambda: later_s)
+    assert await restarted.mirrors.renew(READ, 10)
+    await sites.reaches(MIRROR, 15)
 
 
 async def test_output_when_it_goes_on_then_subscribers_there_get_what_is_new(sites: Sites) -> None:
