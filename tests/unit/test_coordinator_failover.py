@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from coordinator_trial import Played, entry, job
 
+from towpath.composition.difference import difference
+from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.commands import RemoveJob, UpdateJob
-from towpath.contracts.errors import TowpathError
-from towpath.contracts.job import JobState, JobStatus, Standby
-from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec, JobState, JobStatus, Standby
+from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec
 from towpath.contracts.site import Capability, SiteState, SiteStatus
 from towpath.contracts.standby import FailOverJob, HoldMirrors, KeepStandby
 from towpath.coordinator.followed_outputs import plan_following
@@ -18,6 +21,7 @@ from towpath.coordinator.jobs.failover import plan_failover, prepare_failover
 from towpath.coordinator.jobs.plans import Nothing, plan_remove, plan_update
 from towpath.coordinator.jobs.topics import pipeline_with_current_sites, resolve_inputs
 from towpath.coordinator.lost_sites import is_lost
+from towpath.coordinator.pipelines.room import running_jobs
 from towpath.coordinator.reconciliation import differences
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.table import table_of
@@ -138,6 +142,81 @@ def test_job_when_it_reads_an_output_that_outlived_its_site_then_finds_it_by_eit
 
     assert [each.place for each in by_home] == [each.place for each in by_site]
     assert {each.current_site for each in (*by_home, *by_site)} == {"cloud"}
+
+
+def operator(of: JobEntry, **described: Any) -> JobEntry:
+    """The job with another operator."""
+    return of.model_copy(
+        update={"spec": JobSpec.model_validate({**of.spec.model_dump(), "operator": described})}
+    )
+
+
+def asks(of: JobEntry, field: str) -> JobEntry:
+    """A job that needs this field of what it reads."""
+    return operator(of, kind="filter", fields={field: "long"}, where="true")
+
+
+def writes(of: JobEntry, field: str) -> JobEntry:
+    """A job whose results have only this field."""
+    return operator(of, kind="clean", fields={field: {"type": "long"}})
+
+
+def gone_over() -> JobEntry:
+    """A job whose output was at jfk, and is at cloud now. Its results have the field `delay`."""
+    lost = writes(with_standby(output_site="jfk"), "delay")
+    return failed_over(played(lost, "jfk")).entry_after
+
+
+def test_job_when_it_names_the_former_site_of_an_output_then_the_fields_that_it_asks_for_must_be_there() -> (
+    None
+):
+    jobs = {"counts": gone_over()}
+
+    resolve_inputs(asks(reader(), "delay").spec, jobs)
+    with pytest.raises(TowpathError) as refused:
+        resolve_inputs(asks(reader(), "carrier").spec, jobs)
+
+    assert refused.value.detail.code is ErrorCode.SCHEMA_MISMATCH
+
+
+def test_update_when_readers_name_the_former_site_of_the_output_then_they_keep_the_fields_they_need() -> None:
+    writer = gone_over()
+    mesh = played(writer)
+    mesh.entries["reader"] = asks(reader(), "delay")
+
+    with pytest.raises(TowpathError) as refused:
+        asyncio.run(plan_update(UpdateJob(spec=writes(writer, "carrier").spec), mesh.situation))
+
+    assert refused.value.detail.code is ErrorCode.SCHEMA_MISMATCH
+
+
+def test_pipeline_when_readers_elsewhere_name_the_former_site_then_they_keep_the_fields_they_need() -> None:
+    writer = gone_over()
+    running = running_jobs({"counts": writer, "reader": asks(reader(), "delay")}, [])
+    mine, others = {"counts": running["counts"]}, {"reader": running["reader"]}
+    sites = {site: SiteFacts(up=True) for site in ("jfk", "cloud", "lga")}
+
+    def wrong(field: str) -> list[ErrorCode]:
+        described = PipelineJob.model_validate(writes(writer, field).spec.model_dump())
+        spec = PipelineSpec(name="delays", jobs=[described])
+        return [error.code for error in problems(spec, sites=sites, mine=mine, others=others)]
+
+    assert (wrong("delay"), wrong("carrier")) == ([], [ErrorCode.SCHEMA_MISMATCH])
+
+
+def test_pipeline_when_an_output_has_failed_over_then_its_description_changes_nothing() -> None:
+    jobs = {"counts": gone_over(), "reader": asks(reader(), "delay")}
+    described = PipelineSpec(
+        name="delays",
+        jobs=[
+            PipelineJob.model_validate({**entry.spec.model_dump(), "site": entry.site})
+            for entry in jobs.values()
+        ],
+    )
+
+    changes = difference(pipeline_with_current_sites(described, jobs), running_jobs(jobs, []), {})
+
+    assert [change.actions for change in changes] == [[Action.KEEP]] * 2
 
 
 @pytest.mark.parametrize(("named", "read_at"), [(None, "cloud"), ("cloud", "cloud"), ("jfk", "jfk")])

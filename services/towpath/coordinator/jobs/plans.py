@@ -15,7 +15,13 @@ from towpath.coordinator.artefacts import brought_code
 from towpath.coordinator.auto_sites import with_site
 from towpath.coordinator.jobs.inputs import ended, in_the_same_streams, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
-from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.coordinator.jobs.topics import (
+    described_now,
+    pin_latest,
+    readers,
+    resolve_inputs,
+    resolve_output,
+)
 from towpath.coordinator.registry.uplinks import UplinkStore
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
 from towpath.operators.kind import keeps_state
@@ -251,7 +257,7 @@ def _check_audience(
     """
     spec = after.spec
     jobs = {**coming, spec.name: after}
-    check_readers(jobs, spec.name)
+    check_readers(described_now(jobs), spec.name)
     reading = [] if whole else readers({**coming, spec.name: before}, spec.name)
     if reading and after.output != before.output:
         raise TowpathError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from towpath.bus import Bus
 from towpath.composition.graph import Stream
@@ -26,6 +26,8 @@ from towpath.protocols.record import JobEntry
 from towpath.streams.pages import last_serial
 
 STREAM_INFO_S = 3.0
+
+JobT = TypeVar("JobT", bound=JobSpec)
 
 
 def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> ResolvedOutput:
@@ -143,7 +145,7 @@ def resolve_inputs(
     resolved: list[ResolvedInput] = []
     for position, wanted in enumerate(spec.inputs):
         resolved += _forwarded(wanted, uplinks) or _resolve(spec, wanted, f"inputs.{position}.topic", jobs)
-    check_fields(spec, jobs)
+    check_fields(_at_current_sites(spec, _moved(jobs)), described_now(jobs))
     return resolved
 
 
@@ -273,22 +275,46 @@ def pipeline_with_current_sites(spec: PipelineSpec, jobs: Mapping[str, JobEntry]
 
     An output that the pipeline sends to a site by name is left alone.
     """
-    told = {job.name: job.output.site for job in spec.jobs}
+    moved = _moved(jobs, {job.name: job.output.site for job in spec.jobs})
+    changed = [_at_current_sites(job, moved) for job in spec.jobs]
+    return spec.model_copy(update={"jobs": changed}) if changed != spec.jobs else spec
+
+
+def described_now(jobs: Mapping[str, JobEntry]) -> Mapping[str, JobEntry]:
+    """Return jobs with descriptions whose inputs name the sites at which outputs are now.
+
+    A failover leaves the descriptions of readers as they are.
+    """
+    moved = _moved(jobs)
+    if not moved:
+        return jobs
+    return {
+        name: entry.model_copy(update={"spec": _at_current_sites(entry.spec, moved)})
+        for name, entry in jobs.items()
+    }
+
+
+def _moved(
+    jobs: Mapping[str, JobEntry], told: Mapping[str, str | None] | None = None
+) -> dict[tuple[str, str], str]:
+    """Return former site and topic → the site at which that output is now.
+
+    `told` names sites to which outputs are sent. Those that are elsewhere are left out.
+    """
     moved: dict[tuple[str, str], str] = {}
     for name, entry in jobs.items():
         output = entry.output
-        if told.get(name) in (None, output.site):
+        if (told or {}).get(name) in (None, output.site):
             for site in _output_sites(entry) - {output.site}:
                 moved |= {(site, topic): output.site for topic in (output.topic, output.rejected_topic)}
     for output in (entry.output for entry in jobs.values()):  # Others may write to the topic where it was.
         moved.pop((output.site, output.topic), None)
-    changed = [
-        job.model_copy(update={"inputs": [_at_current_site(entry, moved) for entry in job.inputs]})
-        for job in spec.jobs
+    return moved
+
+
+def _at_current_sites(job: JobT, moved: Mapping[tuple[str, str], str]) -> JobT:
+    inputs = [
+        i if i.from_device else i.model_copy(update={"site": moved.get((i.site, i.topic), i.site)})
+        for i in job.inputs
     ]
-    return spec.model_copy(update={"jobs": changed}) if changed != spec.jobs else spec
-
-
-def _at_current_site(wanted: Input, moved: Mapping[tuple[str, str], str]) -> Input:
-    site = None if wanted.from_device else moved.get((wanted.site, wanted.topic))
-    return wanted if site is None else wanted.model_copy(update={"site": site})
+    return job.model_copy(update={"inputs": inputs})

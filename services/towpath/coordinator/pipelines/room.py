@@ -9,7 +9,7 @@ from towpath.composition.running import RunningJob
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.message import SiteName
 from towpath.contracts.pipeline import ApplyState, Demand, PipelineSpec
-from towpath.coordinator.jobs.topics import reads_of
+from towpath.coordinator.jobs.topics import described_now, reads_of
 from towpath.coordinator.pipelines.records import ApplyRecord
 from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.situation import Situation
@@ -17,7 +17,9 @@ from towpath.protocols.record import JobEntry
 
 
 def running_jobs(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -> dict[str, RunningJob]:
-    """Return all jobs, each with its needs from the newest apply of its pipeline."""
+    """Return all jobs, each with its needs from the newest apply of its pipeline.
+
+    Their inputs name the sites at which outputs are now."""
     demands = {job.name: job.resources for record in applies for job in record.spec.jobs}
     return {
         name: RunningJob(
@@ -28,7 +30,7 @@ def running_jobs(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -
             entry.artefact,
             reads_of(entry, jobs),
         )
-        for name, entry in jobs.items()
+        for name, entry in described_now(jobs).items()
     }
 
 
