@@ -76,7 +76,7 @@ async def test_stop_when_a_micro_batch_must_be_whole_then_it_gets_as_long_as_a_s
     await handlers(tmp_path, batch_s=60.0).stop_job(stop(whole=True))
 
 
-async def test_stop_when_a_micro_batch_began_at_that_moment_then_it_is_finished_first(tmp_path: Path) -> None:
+async def test_stop_when_an_engine_died_in_a_micro_batch_then_that_is_finished_first(tmp_path: Path) -> None:
     stopping = handlers(tmp_path, batch_s=1_000.0, recovers=True)
     await stopping.stop_job(stop(whole=True))
     assert cast("Any", stopping.jobs.engines).runs == 1

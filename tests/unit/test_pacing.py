@@ -133,11 +133,31 @@ def test_stream_when_silent_for_long_then_is_asked_seldom(clock: Clock) -> None:
     assert (clock.questions - asked) / (clock.now - since) <= 3
 
 
-def test_pause_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
+@pytest.mark.parametrize("source", ["IN", "another input"])
+def test_pause_when_a_source_is_to_plan_then_it_waits_for_the_end_of_the_run(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    pace = begun(0.0, clock)
+    clock.events += [100.0]
+    seen = []
+
+    def wait(_: object, seconds: float) -> None:
+        clock.wait(seconds)
+        seen.append(pace.is_waiting)
+        if clock.now > 102.0:
+            pace.end()
+
+    monkeypatch.setattr(pacing.threading.Condition, "wait", wait)
+    pace.await_turn(source, clock.backlog, lambda: True)
+    assert 102.0 < clock.now < 102.6
+    assert all(seen)
+
+
+def test_pause_when_no_one_ends_the_run_then_planning_goes_on_after_seconds(clock: Clock) -> None:
     pace = begun(3600.0, clock)
-    clock.events += [101.0]
     pace.await_turn("IN", clock.backlog, lambda: clock.now > 102.0)
-    assert clock.now < 102.5
+    assert clock.now == pytest.approx(102.0 + pacing.HOLD_S, abs=0.5)
+    assert not pace.is_waiting
 
 
 def test_end_of_a_run_when_a_source_waits_then_ends_the_wait(clock: Clock) -> None:
@@ -245,7 +265,7 @@ def test_window_when_the_wall_clock_was_set_and_is_put_back_then_waits_no_longer
             assert clock.now - before < 3.1
 
 
-def test_window_when_the_query_is_paused_then_its_wait_ends(clock: Clock) -> None:
+def test_window_when_the_query_is_paused_then_waits_for_the_end_of_the_run(clock: Clock) -> None:
     pace = begun_aligned(clock, WallClock(clock))
     plan(pace, clock, paused=lambda: clock.now > 100.5)
-    assert clock.now < 101.0
+    assert clock.now > 100.5 + pacing.HOLD_S

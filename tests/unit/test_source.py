@@ -124,6 +124,7 @@ def test_latest_offset_when_not_due_then_waits_until_it_is(log: Log, monkeypatch
     assert paced.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 100}
     pauses = []
     monkeypatch.setattr(pacing.threading.Condition, "wait", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(pacing, "HOLD_S", 0.0)
     monkeypatch.setattr(StreamReader, "_paused", lambda _: len(pauses) > 3)
     log.last = 200
     assert paced.latestOffset({"serial": 100}, ReadAllAvailable()) == {"serial": 100}

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 Backlog: TypeAlias = Callable[[], int]
@@ -32,6 +33,10 @@ MOST_DOUBLINGS = 8
 
 LOOK_S = 0.25
 """Between two looks whether the query is paused."""
+
+HOLD_S = 5.0
+"""Longest time that planning waits for the end of a paused run. A halt that sees it wait ends the run within
+milliseconds. One in another process does not see it, and gives the micro-batch under way at least 10 s."""
 
 LEAST_PAUSE_S = 0.01
 LEAST_LONGEST_PAUSE_S = 0.1
@@ -93,20 +98,30 @@ class Pace:
     def await_turn(self, source: str, backlog: Backlog, paused: Callable[[], bool]) -> None:
         """Wait until `source` is to plan. Only the first source of a micro-batch waits: for any of them.
 
-        The first micro-batch of a run does not wait. Returns early when the query is paused, and without
-        events when none came for a while.
+        The first micro-batch of a run does not wait. Returns without events when none came for a while.
+
+        While the query is paused, each source waits for the end of the run. If it returned, Spark could begin
+        a micro-batch without events, to close windows, and be stopped in the middle of it.
         """
         self._backlogs[source] = backlog
-        if source not in self._asked:
-            self._asked.add(source)
-            return
-        self._asked = {source}
+        if source in self._asked:
+            self._asked.clear()
+            with self._waiting():
+                (self._wait_for_multiple if self._aligned else self._wait)(paused)
+            self._behind = False
+        self._asked.add(source)
+        # The last look comes after `is_waiting` is unset. So if a halt has seen it set, this sees the pause.
+        if paused():
+            with self._waiting():
+                self._rest(HOLD_S, lambda: False)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
         self.is_waiting = True
         try:
-            (self._wait_for_multiple if self._aligned else self._wait)(paused)
+            yield
         finally:
             self.is_waiting = False
-        self._behind = False
 
     def _wait(self, paused: Callable[[], bool]) -> None:
         """Wait until the next micro-batch is due, and then a while for events."""
@@ -137,11 +152,14 @@ class Pace:
         """
         is_due = self._present_window() != self._window
         left_s = 0.0 if is_due else self.trigger_s - self._wall_clock() % self.trigger_s + LEAST_PAUSE_S
-        end = self._clock() + left_s
-        while not self._is_over and not paused() and (now := self._clock()) < end:
+        self._rest(left_s, paused)
+        self._window = self._present_window()
+
+    def _rest(self, seconds: float, ended: Callable[[], bool]) -> None:
+        end = self._clock() + seconds
+        while not self._is_over and not ended() and (now := self._clock()) < end:
             with self._changed:
                 self._changed.wait(min(end - now, LOOK_S))
-        self._window = self._present_window()
 
     def _present_window(self) -> float:
         return self._wall_clock() // self.trigger_s

@@ -196,8 +196,8 @@ class AgentHandlers:
     async def _halt_whole(self, assignment: Assignment) -> Paused:
         """Stop a job so that it leaves no micro-batch unfinished.
 
-        Spark may begin one without events, to close windows, at the very moment when it is stopped. Then the
-        job runs once more, until that is finished. Raises `TowpathError` (failed) if one takes too long.
+        An engine that died in the middle of one has left it. Then the job runs once more, until that is
+        finished. Raises `TowpathError` (failed) if one takes too long.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + WHOLE_S
