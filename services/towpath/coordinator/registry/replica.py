@@ -31,15 +31,7 @@ from redis.exceptions import (
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Identifier, Model, new_identifier
 from towpath.coordinator.registry.contents import APPLIED, LEADER, contents, registry_keys, replacing
-from towpath.coordinator.registry.log import (
-    ENTRY_BYTES,
-    Entry,
-    Moved,
-    RedisCommand,
-    RegistryLog,
-    Standing,
-    packed,
-)
+from towpath.coordinator.registry.log import Entry, Moved, RedisCommand, RegistryLog, Standing
 
 log = logging.getLogger(__name__)
 
@@ -160,8 +152,6 @@ class Replica:
         if not commands:
             return []
         size = sum(len(part) for command in commands for part in command)
-        if size > ENTRY_BYTES:
-            packed(commands)
         write = _Write(commands, check, size, asyncio.get_running_loop().create_future())
         self._waiting.append(write)
         try:
@@ -327,9 +317,9 @@ async def patiently(
 
 
 async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
-    """Run commands as one transaction that also writes the place in the log. Errors are answers.
+    """Run commands in one transaction of Redis, and write how far in the log it has come. Return the answers.
 
-    Raises `DiskFull`, and then nothing of it was done.
+    The answer to a command that fails is its error. Raises `DiskFull` if no command was run.
     """
     redis.multi()
     for command in commands:
