@@ -215,7 +215,7 @@ class Operations:
     async def judge(self) -> None:
         """Check that each accepted operation was finished or undone, and that each job has one owner."""
         for operation, command in self._open.items():
-            state = await eventually(lambda operation=operation: self._end_of(operation), RECOVERED_S)
+            state = await self.end_of(operation)
             assert state in (OperationState.COMPLETED, OperationState.ROLLED_BACK), (command, state)
             if state is OperationState.COMPLETED and isinstance(command, DeployJob):
                 self._jobs.append(command.spec.name)
@@ -229,6 +229,18 @@ class Operations:
         for name in sorted(expected):
             # Registry, sites and output agree on its epoch.
             await self.work.stage.until_settled(name, RECOVERED_S)
+
+    async def end_of(self, operation: str) -> OperationState:
+        """Wait until an operation that was accepted has ended. Return its state."""
+        show: Any = ShowOperation(operation=operation)
+
+        async def ended() -> OperationState | None:
+            with contextlib.suppress(TowpathError):
+                view = await self.work.stage.bus.request(show, deadline_s=RECOVERED_S, attempt_s=ATTEMPT_S)
+                return view.state if view.state in ENDED else None
+            return None
+
+        return await eventually(ended, RECOVERED_S)
 
     async def end(self) -> None:
         """Move a job once more, which must work, and remove what was deployed."""
@@ -249,12 +261,6 @@ class Operations:
             return
         self._open[answer.operation] = command
         self.accepted += 1
-
-    async def _end_of(self, operation: str) -> OperationState | None:
-        """Return the state of an operation, once it has ended. The coordinator must know it."""
-        show: Any = ShowOperation(operation=operation)
-        view = await self.work.stage.bus.request(show, deadline_s=RECOVERED_S, attempt_s=ATTEMPT_S)
-        return view.state if view.state in ENDED else None
 
     async def _elsewhere(self) -> str:
         views = {view.spec.name: view for view in await self.work.stage.ask_jobs()}

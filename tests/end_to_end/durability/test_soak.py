@@ -26,8 +26,6 @@ from towpath.contracts.commands import (
     MigrateJob,
     OperationAnswer,
     OperationState,
-    OperationView,
-    ShowOperation,
     StrategyName,
     UpdateJob,
 )
@@ -39,7 +37,6 @@ from towpath.lab.harness.stage import Stage, connected_stage
 from towpath.lab.scenarios import usual_strikes
 from towpath.lab.scenarios.hub_troubles import armed_trouble
 from towpath.lab.scenarios.strikes import armed_strike
-from towpath.protocols.record import ENDED
 from towpath.tasks import end
 
 SOAK_S = float(os.environ.get("TOWPATH_SOAK_S", "180"))
@@ -249,15 +246,7 @@ class Soak:
         answer = await eventually(begun, RECOVERED_S)
         if isinstance(answer, TowpathError):
             return f"refused: {answer.detail.code}"
-
-        async def ended() -> OperationView | None:
-            with suppress(TowpathError):
-                show = ShowOperation(operation=answer.operation)
-                view = await self.stage.bus.request(show, deadline_s=ASK_S)
-                return view if view.state in ENDED else None
-            return None
-
-        return (await eventually(ended, RECOVERED_S)).state
+        return await self.several.end_of(answer.operation)
 
 
 OPERATIONS: dict[str, Callable[[Soak], Awaitable[str]]] = {
