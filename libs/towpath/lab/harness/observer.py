@@ -71,8 +71,6 @@ class ObservedJob:
     """Input → last serial number that it processed before it was removed. None: it was not removed."""
     heard_whole: bool = True
     """False if it began with older events: their results may have come before the subscription."""
-    newest_stored_at: float = 0.0
-    """Unix seconds: of the newest event that is in any result."""
     rejected: int = 0
     """Rejected events that have come."""
     since: float = field(default_factory=time.time)
@@ -112,9 +110,7 @@ class ObservedJob:
                 continue
             body = observation.body if not isinstance(observation.identity, Unreadable) else {}
             if "stored_at" in body:
-                stored_at = utc(body["stored_at"]).timestamp()
-                self.newest_stored_at = max(self.newest_stored_at, stored_at)
-                latency = observation.received_at - stored_at
+                latency = observation.received_at - utc(body["stored_at"]).timestamp()
                 self.arrivals.append(ReceivedResult(observation.received_at, latency, body.get("site", "")))
         self._looked_at = len(observations)
 

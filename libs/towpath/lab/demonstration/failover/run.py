@@ -171,7 +171,8 @@ class FailoverDemonstration:
                 job.look()
             answer = await self.stage.bus.request(ListStandbys(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)
             copies = all(each.behind_s is not None and each.behind_s < FRESH_S for each in answer.standbys)
-            return copies and all(time.time() - job.newest_stored_at < FRESH_S for job in observed)
+            since = time.time() - FRESH_S
+            return copies and all(any(each.stored_at > since for each in job.arrivals) for job in observed)
 
         await _until(ready, READY_S, "not all jobs keep up and have fresh copies")
         self.say("everything flows")
