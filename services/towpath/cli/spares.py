@@ -43,7 +43,7 @@ def add(
     """Write the bundle with which another machine stands by for the coordinator.
 
     The hub must be a NATS deployment on several machines. The bundle has the keys of the coordinator and of
-    the command line: whoever reads it commands the mesh.
+    the command line: anyone who reads it commands the mesh.
 
     Example: `towpath spare add`
     """
