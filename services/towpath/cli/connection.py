@@ -73,6 +73,17 @@ def check_hub_machine(home: Home) -> None:
         )
 
 
+def another_mesh(home: Home) -> TowpathError:
+    """Return the error of a machine that joins with a home in which there is something else."""
+    return TowpathError(
+        ErrorCode.NOT_ALLOWED,
+        "another mesh is in this directory",
+        field="home",
+        value=str(home.root),
+        allowed="an empty one: set TOWPATH_HOME",
+    )
+
+
 @asynccontextmanager
 async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WITHIN_S) -> AsyncIterator[Bus]:
     """Connect to the hub as operator. Mere questions need not be `traced`.

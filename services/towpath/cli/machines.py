@@ -16,7 +16,7 @@ from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
 from towpath.cli import systemd_unit
 from towpath.cli.at_site import jobs_at
-from towpath.cli.connection import ask, check_hub_machine, load_mesh, mesh_of_processes
+from towpath.cli.connection import another_mesh, ask, check_hub_machine, load_mesh, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.spares import join_as_spare, name_of
@@ -313,13 +313,7 @@ def _own_state(home: Home, bundle: Bundle) -> MeshState:
             home.create_site(bundle.site)
         state = MeshState.load(home)
         if state.joined != bundle.site:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                "another mesh is in this directory",
-                field="home",
-                value=str(home.root),
-                allowed="an empty one: set TOWPATH_HOME",
-            )
+            raise another_mesh(home)
         state = with_keys_for(state, bundle)
         state.save(home)
     return state

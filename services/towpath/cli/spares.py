@@ -10,7 +10,7 @@ import typer
 
 from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.cli import systemd_unit
-from towpath.cli.connection import ask, check_hub_machine, mesh_of_processes
+from towpath.cli.connection import another_mesh, ask, check_hub_machine, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.coordinators import Coordinators, ShowCoordinators
@@ -72,13 +72,7 @@ def join_as_spare(
         if not home.state.exists():
             spare_mesh(bundle, _authority(home, bundle)).save(home)
         if MeshState.load(home).spare != bundle.spare:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                "another mesh is in this directory",
-                field="home",
-                value=str(home.root),
-                allowed="an empty one: set TOWPATH_HOME",
-            )
+            raise another_mesh(home)
     if install_service:
         lifecycle.down(home)  # From here on it is systemd's.
         say(f"installed {systemd_unit.install(home, name_of(bundle.spare))}")

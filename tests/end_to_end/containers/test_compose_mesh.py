@@ -66,6 +66,15 @@ class Running:
         """Service → id of its container: another one is another container."""
         return {service: self.attributes(service)["Id"] for service in (*SERVICES, "jfk")}
 
+    async def until_up(self) -> None:
+        """Wait until the site is up."""
+
+        async def is_up() -> bool:
+            sites = towpath("--home", str(self.home), "sites", timeout_s=COMPOSE_S)
+            return ("jfk", "up") in {(site["site"], site["state"]) for site in sites}
+
+        await eventually(is_up, within_s=HEALTHY_S)
+
     def inside(self, service: str, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script in a container's shell."""
         container = parts(self.project)[service].container
@@ -217,12 +226,8 @@ def test_operator_when_on_the_machine_itself_then_commands_the_mesh(running: Run
 async def test_site_when_it_is_upgraded_by_a_command_then_its_container_is_another_one(
     running: Running,
 ) -> None:
-    async def is_up() -> bool:
-        sites = towpath("--home", home, "sites", timeout_s=COMPOSE_S)
-        return ("jfk", "up") in {(site["site"], site["state"]) for site in sites}
-
+    await running.until_up()
     home = str(running.home)
-    await eventually(is_up, within_s=HEALTHY_S)
     before = running.ids()
     replace = [*compose_of(running.directory), "up", "--detach", "--no-deps", "--force-recreate", "jfk"]
 
@@ -237,12 +242,8 @@ async def test_site_when_it_is_upgraded_by_a_command_then_its_container_is_anoth
 async def test_job_when_it_brings_code_of_this_machine_then_runs_in_a_container(
     running: Running,
 ) -> None:
-    async def is_up() -> bool:
-        sites = towpath("--home", home, "sites", timeout_s=COMPOSE_S)
-        return ("jfk", "up") in {(site["site"], site["state"]) for site in sites}
-
+    await running.until_up()
     home = str(running.home)
-    await eventually(is_up, within_s=HEALTHY_S)
     for name in ("clean", "python"):
         file = str(ROOT / "examples" / f"{name}.yaml")
         [deployed] = towpath("--home", home, "deploy", file, timeout_s=COMPOSE_S)
