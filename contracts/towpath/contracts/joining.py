@@ -54,7 +54,7 @@ class Bundle(Model):
 
 
 class SpareBundle(Model):
-    """Everything that a machine needs to stand by for the coordinator. Who has it commands the mesh."""
+    """Everything that a machine needs to stand by for the coordinator. Its holder commands the mesh."""
 
     spare: int = Field(ge=4)
     """Number of the coordinator on that machine."""
