@@ -202,6 +202,12 @@ def test_mesh_of_the_last_version_when_loaded_then_has_its_sites_and_keys(home: 
     assert [*_missing(json.loads(home.state.read_bytes()), json.loads(mesh.to_text()), "mesh")] == []
 
 
+def test_mesh_when_saved_again_then_the_last_version_knows_each_field(home: Home) -> None:
+    mesh = MeshState.load(home)
+
+    assert [*_missing(json.loads(mesh.to_text()), json.loads(home.state.read_bytes()), "mesh")] == []
+
+
 def test_users_of_the_last_version_when_loaded_then_are_the_same(home: Home) -> None:
     assert [token.name for token in check_kept(TokenFile, home.tokens.read_bytes()).tokens] == ["ada"]  # type: ignore[attr-defined]
     check_kept(DeviceFile, home.devices("jfk").read_bytes())

@@ -16,6 +16,7 @@ NOT_RUN = [
     ("docs/getting-started.md", "the test runs in a checkout that is set up already"),
     ("docs/getting-started.md", "installs from a package index"),
     ("docs/laboratory.md", "plays sixty scenarios, each of which the part laboratory tests"),
+    ("docs/operations.md", "needs a NATS deployment of your own"),
 ]
 """All blocks of commands that no test runs, with the reason. There should be few."""
 

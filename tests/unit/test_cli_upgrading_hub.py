@@ -15,6 +15,7 @@ from towpath.cli.upgrading_hub import _check_run, in_turn
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import MeshSpec, SiteSpec, TlsSpec
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import new_mesh
 from towpath.processes import PidRecord
 
 SPEC = MeshSpec(sites=[SiteSpec(name="jfk")], coordinators=2)
@@ -37,7 +38,7 @@ def test_processes_when_they_restart_then_the_supervisor_is_first_and_the_leader
         monkeypatch,
         ["local", "hub", "redis", "jfk-agent", "coordinator", "coordinator-2", "api", "collector"],
     )
-    first, *others, last = in_turn(home, SPEC, leader)
+    first, *others, last = in_turn(home, new_mesh(SPEC), leader)
     assert (first, last) == ("local", leader)
     assert {*others, last} == {"coordinator", "coordinator-2", "api", "collector"}
 
@@ -46,7 +47,7 @@ def test_service_when_it_does_not_run_then_is_not_restarted(
     monkeypatch: pytest.MonkeyPatch, home: Home
 ) -> None:
     run(monkeypatch, ["local", "coordinator"])
-    assert in_turn(home, SPEC, "coordinator") == ["local", "coordinator"]
+    assert in_turn(home, new_mesh(SPEC), "coordinator") == ["local", "coordinator"]
 
 
 def test_hub_when_it_is_encrypted_then_the_door_to_redis_restarts_too(
@@ -54,7 +55,15 @@ def test_hub_when_it_is_encrypted_then_the_door_to_redis_restarts_too(
 ) -> None:
     run(monkeypatch, ["redis-door", "redis"])
     spec = SPEC.model_copy(update={"tls": TlsSpec(enabled=True)})
-    assert in_turn(home, spec, "") == ["local", "redis-door"]
+    assert in_turn(home, new_mesh(spec), "") == ["local", "redis-door"]
+
+
+def test_machine_of_a_spare_when_it_is_upgraded_then_its_coordinator_restarts(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    run(monkeypatch, ["local", "redis", "coordinator-4"])
+    spare = new_mesh(SPEC).model_copy(update={"spare": 4})
+    assert in_turn(home, spare, "coordinator") == ["local", "coordinator-4"]
 
 
 @pytest.mark.parametrize(("option", "field"), [(["--to", "cloud"], "--to"), (["--in-place"], "--in-place")])

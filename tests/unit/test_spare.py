@@ -29,14 +29,14 @@ def mesh() -> MeshState:
 
 
 def joined(mesh: MeshState) -> MeshState:
-    _, bundle = spare_bundle(mesh, None)
+    bundle = spare_bundle(mesh, 4, None)
     return spare_mesh(SpareBundle.from_json(bundle.model_dump_json()), None)
 
 
 def test_bundle_when_it_is_made_then_has_the_keys_of_coordinator_and_operator_and_no_others(
     mesh: MeshState,
 ) -> None:
-    _, bundle = spare_bundle(mesh, None)
+    bundle = spare_bundle(mesh, 4, None)
 
     text = bundle.model_dump_json()
     allowed = {mesh.operator, mesh.login("coordinator")}
@@ -48,16 +48,20 @@ def test_bundle_when_it_is_made_then_has_the_keys_of_coordinator_and_operator_an
     assert mesh.api_token not in text
 
 
-def test_bundles_when_several_are_made_then_each_coordinator_has_a_number_of_its_own(mesh: MeshState) -> None:
-    once, first = spare_bundle(mesh, None)
-    _, second = spare_bundle(once, None)
+def test_bundle_when_it_comes_again_then_replaces_the_settings_and_redis_stays(mesh: MeshState) -> None:
+    own = joined(mesh)
+    moved = mesh.spec.hub.model_copy(update={"urls": ["nats://127.0.0.1:5222"]})
+    later = mesh.model_copy(update={"spec": mesh.spec.model_copy(update={"hub": moved})})
 
-    assert (first.spare, second.spare) == (4, 5)
+    again = spare_mesh(spare_bundle(later, 4, None), None, own)
+
+    assert again.hub_url == "nats://127.0.0.1:5222"
+    assert (again.spec.redis_port, again.redis_coordinator) == (own.spec.redis_port, own.redis_coordinator)
 
 
 def test_bundle_when_towpath_runs_the_hub_then_is_refused() -> None:
     with pytest.raises(TowpathError) as refused:
-        spare_bundle(new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")])), None)
+        spare_bundle(new_mesh(MeshSpec(sites=[SiteSpec(name="jfk")])), 4, None)
 
     assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.NOT_ALLOWED, "hub.urls")
 

@@ -64,7 +64,7 @@ class SpareBundle(Model):
     operator: Login
     """Of the command line on that machine."""
     authority: str | None = None
-    """With what the hub is checked, PEM; null: the system's authorities, or it is plain."""
+    """Certificate of the hub's authority, PEM; null: the system's authorities, or it is plain."""
 
 
 class SiteJoined(Model):

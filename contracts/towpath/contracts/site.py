@@ -349,7 +349,7 @@ class MeshSpec(Model):
     listen: str = "127.0.0.1"
     addresses: Addresses = Addresses()
     hub: HubSpec = HubSpec()
-    coordinators: int = Field(default=1, ge=1, le=3)
+    coordinators: int = Field(default=1, ge=1, le=3, exclude_if=lambda number: number == 1)
     """Processes of the coordinator. One acts; the others are spares, and take over when it is silent."""
     artefact_root: str | None = None
     """Directory that jobs' user code must lie in; null: `artefacts` in the mesh's own directory. A mesh that

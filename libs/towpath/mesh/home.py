@@ -53,6 +53,11 @@ class Home:
         return self.root / "tokens.json"
 
     @property
+    def spares(self) -> Path:
+        """File with the number of the last machine that was invited to stand by for the coordinator."""
+        return self.root / "spares.txt"
+
+    @property
     def certificates(self) -> Path:
         """The mesh's authority, and certificates. Only a mesh that encrypts has this directory."""
         return self.root / "certificates"

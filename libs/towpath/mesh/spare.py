@@ -20,11 +20,11 @@ FIRST_NUMBER = 4
 """Of coordinators on machines of their own. There are up to three beside the other services."""
 
 
-def spare_bundle(state: MeshState, authority: str | None) -> tuple[MeshState, SpareBundle]:
-    """Return the mesh with one more spare, and the bundle for its machine.
+def spare_bundle(state: MeshState, number: int, authority: str | None) -> SpareBundle:
+    """Return the bundle for a machine that is to run the coordinator of this number.
 
-    `authority` is with what the hub is checked, PEM. Raises `TowpathError` (not allowed) if Towpath runs the
-    hub itself: the spare would be lost with it.
+    `authority` is the certificate of the hub's authority, PEM. Raises `TowpathError` (not allowed) if Towpath
+    runs the hub itself: the spare would be lost with it.
     """
     if not state.spec.hub.is_elsewhere:
         raise TowpathError(
@@ -34,8 +34,7 @@ def spare_bundle(state: MeshState, authority: str | None) -> tuple[MeshState, Sp
             value=state.spec.hub.urls,
             allowed="a mesh whose hub is a NATS deployment on several machines",
         )
-    number = FIRST_NUMBER + state.spares
-    told = {
+    changed = {
         # What a coordinator knows of sites before it hears of them.
         "sites": [SiteSpec(name=name, capacity=a.spec.capacity) for name, a in sorted(state.sites.items())],
         "coordinators": 2,
@@ -47,20 +46,23 @@ def spare_bundle(state: MeshState, authority: str | None) -> tuple[MeshState, Sp
         "api_port": 0,
         "tls": TlsSpec(),
     }
-    bundle = SpareBundle(
+    return SpareBundle(
         spare=number,
-        mesh=state.spec.model_copy(update=told),
+        mesh=state.spec.model_copy(update=changed),
         coordinator=_login(state.login("coordinator")),
         operator=_login(state.operator),
         authority=authority,
     )
-    return state.model_copy(update={"spares": state.spares + 1}), bundle
 
 
-def spare_mesh(bundle: SpareBundle, ca_file: str | None) -> MeshState:
-    """Return what the spare's machine saves. `ca_file` has the bundle's authority."""
+def spare_mesh(bundle: SpareBundle, ca_file: str | None, known: MeshState | None = None) -> MeshState:
+    """Return what the spare's machine saves. `ca_file` has the bundle's authority.
+
+    What an earlier bundle has made there is `known`: its Redis stays as it is.
+    """
     hub = bundle.mesh.hub.model_copy(update={"ca_file": ca_file})
-    made = new_mesh(bundle.mesh.model_copy(update={"hub": hub}))
+    redis_port = known.spec.redis_port if known else 0
+    made = new_mesh(bundle.mesh.model_copy(update={"hub": hub, "redis_port": redis_port}))
     sites = {
         name: access.model_copy(update={**blanked(access), "is_elsewhere": True})
         for name, access in made.sites.items()
@@ -68,7 +70,7 @@ def spare_mesh(bundle: SpareBundle, ca_file: str | None) -> MeshState:
     told = {
         "supervisor": None,
         "spare": bundle.spare,
-        "redis_coordinator": made.redis_coordinator,
+        "redis_coordinator": (known or made).redis_coordinator,
         "coordinator": _credential(bundle.coordinator),
         "operator": _credential(bundle.operator),
         "sites": sites,

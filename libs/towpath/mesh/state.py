@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from towpath.atomic_write import write_private_file
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Invitation
-from towpath.contracts.message import HUB_SCOPE, SiteName
+from towpath.contracts.message import HUB_SCOPE, SiteName, is_unused
 from towpath.contracts.site import BrokerKind, HubNode, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
@@ -133,11 +133,9 @@ class MeshState(Logins):
     """User of the hub's servers at each other; null: it has one."""
     joined: SiteName | None = None
     """The site that this machine runs, of a mesh whose hub is elsewhere. Null: the hub is here."""
-    spare: int | None = None
+    spare: int | None = Field(default=None, exclude_if=is_unused)
     """Number of the coordinator that this machine runs, and no other service. Null: the other services are
     here, or a site that joined."""
-    spares: int = 0
-    """Bundles for such machines that were written."""
     renewed: SiteAccess | None = None
     """That site with new keys, until the hub has taken them."""
     operator: Credential

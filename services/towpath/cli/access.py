@@ -67,8 +67,8 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         ("commands and events (REST)", mesh.api_url, "", mesh.api_token),
         ("the live page, in a browser", page_url(mesh), "", ""),
     ]
-    if mesh.joined is not None:
-        rows = []
+    if not mesh.has_services:
+        rows = rows[:1] if mesh.spare else []
     for name in sorted(mesh.sites_here):
         site = mesh.sites[name]
         scheme = "mqtts" if site.mqtt_is_encrypted else "mqtt"

@@ -51,23 +51,13 @@ async def mesh_of_processes(home: Home) -> MeshState:
     return mesh
 
 
-def check_hub_here(home: Home, mesh: MeshState) -> None:
-    """Raise `TowpathError` on a machine that runs a site alone."""
-    if mesh.joined is not None:
+def check_services_here(home: Home, mesh: MeshState) -> None:
+    """Raise `TowpathError` on a machine that runs a site, or a spare coordinator, alone."""
+    if not mesh.has_services:
+        alone = f"the site {mesh.joined}" if mesh.joined else "a spare coordinator"
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            f"this machine runs the site {mesh.joined} alone: use this command on the machine of the hub",
-            field="home",
-            value=str(home.root),
-        )
-
-
-def check_hub_machine(home: Home) -> None:
-    """Raise `TowpathError` on a machine without the mesh's services: it can let no other machine join."""
-    if not MeshState.load(home).has_services:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "the services of this mesh are on another machine: use this command there",
+            f"this machine runs {alone} alone: use this command on the machine of the hub",
             field="home",
             value=str(home.root),
         )
@@ -92,7 +82,8 @@ async def open_bus(home: Home, *, traced: bool = True, within_s: float = HUB_WIT
     not answer, and soon when no mesh runs.
     """
     mesh = await load_mesh(home)
-    check_hub_here(home, mesh)
+    if mesh.spare is None:
+        check_services_here(home, mesh)
     user = mesh.operator
     is_run = await asyncio.to_thread(find, home.run, SUPERVISOR) is not None
     waits_s = within_s if is_run else min(within_s, CONNECT_WITHIN_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import ssl
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
 from towpath.cli import systemd_unit
 from towpath.cli.at_site import jobs_at
-from towpath.cli.connection import another_mesh, ask, check_hub_machine, load_mesh, mesh_of_processes
+from towpath.cli.connection import another_mesh, ask, check_services_here, load_mesh, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.spares import join_as_spare, name_of
@@ -86,8 +87,7 @@ def add(
     home = home_of(context)
     expires_s = _expiry(expires)
     spec = parse_spec({"sites": [{"name": site}]}).sites[0]
-    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
-    check_hub_machine(home)
+    check_services_here(home, asyncio.run(mesh_of_processes(home)))
     bundle = _invite(home, lambda state: invited(state, spec, host, expires_s, now()))
     _hand_out(home, bundle, into, as_json=as_json)
 
@@ -120,8 +120,7 @@ def rotate_keys(
     Example: `towpath site rotate-keys barge`
     """
     home = home_of(context)
-    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
-    check_hub_machine(home)
+    check_services_here(home, asyncio.run(mesh_of_processes(home)))
     if MeshState.load(home).site(site).is_elsewhere:
         expires_s = _expiry(expires)
         bundle = _invite(home, lambda state: renewing(state, site, host, expires_s, now()))
@@ -188,8 +187,7 @@ def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> N
     Example: `towpath site remove barge`
     """
     home = home_of(context)
-    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
-    check_hub_machine(home)
+    check_services_here(home, asyncio.run(mesh_of_processes(home)))
     there = [view.spec.name for view in asyncio.run(ask(home, ListJobs())).jobs if view.site == site]
     if there:
         raise TowpathError(
@@ -238,10 +236,10 @@ def join(
     if install_service:
         lifecycle.down(home)  # From here on it is systemd's.
         say(f"installed {systemd_unit.install(home, bundle.site)}")
-    go_on(home, within_s, as_json=as_json, start=not install_service)
+    start_site(home, within_s, as_json=as_json, start=not install_service)
 
 
-def go_on(home: Home, within_s: float, *, as_json: bool, start: bool = True) -> None:
+def start_site(home: Home, within_s: float, *, as_json: bool, start: bool = True) -> None:
     """Run the site of a machine that has joined, and return when it is up. Raises `TowpathError`.
 
     Without `start`, someone else starts it.
@@ -296,11 +294,18 @@ def _end(home: Home, name: str, *, as_json: bool) -> None:
 def _read(file: Path) -> Bundle | SpareBundle:
     try:
         content = file.read_bytes()
-        return (SpareBundle if b'"spare"' in content else Bundle).from_json(content)
+        return (SpareBundle if _is_of_spare(content) else Bundle).from_json(content)
     except FileNotFoundError:
         raise TowpathError(ErrorCode.INVALID, "no such file", field="BUNDLE", value=str(file)) from None
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
+
+
+def _is_of_spare(content: bytes) -> bool:
+    try:
+        return "spare" in json.loads(content)
+    except (ValueError, TypeError):
+        return False
 
 
 def _own_state(home: Home, bundle: Bundle) -> MeshState:

@@ -12,10 +12,10 @@ from towpath.cli.access import page_url
 from towpath.cli.artefact_roots import ArtefactRoot, chosen_artefact_root
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
 from towpath.cli.container_meshes import check_processes, compose_instead, nothing_runs
-from towpath.cli.machines import go_on
+from towpath.cli.machines import start_site
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
-from towpath.cli.spares import go_on_as_spare
+from towpath.cli.spares import start_spare
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
 from towpath.containers import images
 from towpath.containers.daemon import check
@@ -86,7 +86,7 @@ def up(
     home = home_of(context)
     check_processes(home, "up")
     if home.state.exists() and not (saved := MeshState.load(home)).has_services:
-        return (go_on if saved.joined else go_on_as_spare)(home, within_s, as_json=as_json)
+        return (start_site if saved.joined else start_spare)(home, within_s, as_json=as_json)
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})

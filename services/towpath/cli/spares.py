@@ -10,7 +10,7 @@ import typer
 
 from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.cli import systemd_unit
-from towpath.cli.connection import another_mesh, ask, check_hub_machine, mesh_of_processes
+from towpath.cli.connection import another_mesh, ask, check_services_here, mesh_of_processes
 from towpath.cli.output import print_json, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.coordinators import Coordinators, ShowCoordinators
@@ -21,8 +21,9 @@ from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import exclusively
 from towpath.mesh.service_table import services
-from towpath.mesh.spare import spare_bundle, spare_mesh
+from towpath.mesh.spare import FIRST_NUMBER, spare_bundle, spare_mesh
 from towpath.mesh.state import MeshState
+from towpath.processes import find
 from towpath.tasks import pause
 
 ASK_S = 5.0
@@ -48,13 +49,12 @@ def add(
     Example: `towpath spare add`
     """
     home = home_of(context)
-    asyncio.run(mesh_of_processes(home))  # Raises if there is none.
-    check_hub_machine(home)
+    check_services_here(home, asyncio.run(mesh_of_processes(home)))
     with exclusively(home):
-        state = MeshState.load(home)
+        state, number = MeshState.load(home), _next_number(home)
         authority = state.spec.hub.ca_file
-        state, bundle = spare_bundle(state, Path(authority).read_text() if authority else None)
-        state.save(home)
+        bundle = spare_bundle(state, number, Path(authority).read_text() if authority else None)
+        write_private_file(home.spares, f"{number}\n")
     path = (into or Path(f"{name_of(bundle.spare)}.bundle")).absolute()
     write_private_file(path, bundle.model_dump_json(indent=2) + "\n")
     if as_json:
@@ -69,17 +69,18 @@ def join_as_spare(
     """Run a spare coordinator on this machine, and return when the others know it. Raises `TowpathError`."""
     home.create()
     with exclusively(home):
-        if not home.state.exists():
-            spare_mesh(bundle, _authority(home, bundle)).save(home)
-        if MeshState.load(home).spare != bundle.spare:
+        known = MeshState.load(home) if home.state.exists() else None
+        if known is not None and _of(known) != (bundle.spare, bundle.operator.password):
             raise another_mesh(home)
+        spare_mesh(bundle, _authority(home, bundle), known).save(home)
+    lifecycle.reload(home)
     if install_service:
         lifecycle.down(home)  # From here on it is systemd's.
         say(f"installed {systemd_unit.install(home, name_of(bundle.spare))}")
-    go_on_as_spare(home, within_s, as_json=as_json, start=not install_service)
+    start_spare(home, within_s, as_json=as_json, start=not install_service)
 
 
-def go_on_as_spare(home: Home, within_s: float, *, as_json: bool, start: bool = True) -> None:
+def start_spare(home: Home, within_s: float, *, as_json: bool, start: bool = True) -> None:
     """Run the spare coordinator of this machine, and return when it stands by, or leads.
 
     Without `start`, someone else starts it. Raises `TowpathError`.
@@ -101,6 +102,18 @@ def name_of(number: int) -> str:
     return services()["coordinator"].process(HUB_SCOPE, number)
 
 
+def _next_number(home: Home) -> int:
+    try:
+        return int(home.spares.read_text()) + 1
+    except FileNotFoundError:
+        return FIRST_NUMBER
+
+
+def _of(state: MeshState) -> tuple[int | None, str]:
+    """Return which coordinator of which mesh a machine runs."""
+    return state.spare, state.operator.password
+
+
 def _authority(home: Home, bundle: SpareBundle) -> str | None:
     if bundle.authority is None:
         return None
@@ -119,7 +132,8 @@ async def _known(home: Home, name: str, within_s: float) -> Coordinators:
                     found = await ask(home, ShowCoordinators(), deadline_s=ASK_S)
                 except TowpathError:
                     found = None
-                if found is not None and name in (found.leader, *found.spares):
+                is_here = await asyncio.to_thread(find, home.run, name) is not None
+                if is_here and found is not None and name in (found.leader, *found.spares):
                     return found
                 await pause(LOOK_EVERY_S)
     except TimeoutError:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.connection import check_hub_here, mesh_of_processes
+from towpath.cli.connection import check_services_here, mesh_of_processes
 from towpath.cli.output import clock, print_json, print_table, say
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.times import seconds_of
@@ -93,7 +93,7 @@ def revoke(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
 def _home(context: typer.Context) -> Home:
     """Return the directory of a mesh whose REST interface reads it. Raises `TowpathError`."""
     home = home_of(context)
-    check_hub_here(home, asyncio.run(mesh_of_processes(home)))
+    check_services_here(home, asyncio.run(mesh_of_processes(home)))
     return home
 
 

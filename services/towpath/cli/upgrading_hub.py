@@ -12,17 +12,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from towpath.cli.connection import LOOK_DEADLINE_S, check_hub_here, mesh_of_processes, open_bus
+from towpath.cli.connection import LOOK_DEADLINE_S, check_services_here, mesh_of_processes, open_bus
 from towpath.cli.container_meshes import nothing_runs
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.contracts.commands import ListSites
 from towpath.contracts.coordinators import ShowCoordinators
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.site import MeshSpec
+from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
-from towpath.mesh.service_table import processes_of, servers_of
+from towpath.mesh.service_table import processes_of, servers_of, services
+from towpath.mesh.state import MeshState
 from towpath.mesh.version import installed_version
 from towpath.processes import PidRecord, find
 
@@ -33,10 +34,11 @@ async def upgrade_hub(home: Home, within_s: float, *, dry_run: bool, as_json: bo
     Raises `TowpathError`: on another machine, if no mesh runs, or if a service does not come back or stay up.
     """
     mesh = await mesh_of_processes(home)
-    check_hub_here(home, mesh)
+    if mesh.spare is None:
+        check_services_here(home, mesh)
     if find(home.run, SUPERVISOR) is None:
         raise nothing_runs(home)
-    names = in_turn(home, mesh.spec, await _leader(home))
+    names = in_turn(home, mesh, await _leader(home))
     if dry_run:
         return print_json({"restarts": names}) if as_json else _show(home, names)
     with working("upgrading the hub …") as status:
@@ -53,9 +55,11 @@ async def upgrade_hub(home: Home, within_s: float, *, dry_run: bool, as_json: bo
     print(f"the hub runs version {installed_version()}")
 
 
-def in_turn(home: Home, spec: MeshSpec, leader: str) -> list[str]:
+def in_turn(home: Home, mesh: MeshState, leader: str) -> list[str]:
     """Return the names of the processes to restart, in the order in which to do so."""
-    beside_servers = set(processes_of(spec, sites=())) - set(servers_of(spec))
+    beside_servers = set(processes_of(mesh.spec, sites=())) - set(servers_of(mesh.spec))
+    if mesh.spare is not None:
+        beside_servers = {services()["coordinator"].process(HUB_SCOPE, mesh.spare)}
     running = [name for name in beside_servers if find(home.run, name) is not None]
     return [SUPERVISOR, *sorted(running, key=lambda name: (name == leader, name))]
 

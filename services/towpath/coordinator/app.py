@@ -45,6 +45,7 @@ from towpath.coordinator.state_store import StateStore
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
 from towpath.mesh.services.coordinator import COORDINATOR
+from towpath.mesh.spare import FIRST_NUMBER
 from towpath.protocols.runner import Runner
 from towpath.streams.gate import Gate
 from towpath.tasks import end, one_is_set, unless
@@ -61,7 +62,10 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
             return
         name = COORDINATOR.process(HUB_SCOPE, settings.number)
         if settings.coordinators > 1:
-            await unless(stop.wait(), leader_is_silent(bus, name, is_first=settings.number == 1))
+            waiting = leader_is_silent(
+                bus, name, is_first=settings.number == 1, gives_way_to=partial(_gives_way, settings.number)
+            )
+            await unless(stop.wait(), waiting)
         if stop.is_set():
             return
         await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
@@ -77,6 +81,16 @@ async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
             await _coordinate(settings, registry, leadership, bus, ended)
         finally:
             await registry.close()
+
+
+def _gives_way(number: int, leader: str) -> bool:
+    """Tell if the coordinator of this number waits while another one leads.
+
+    Those beside the other services do not wait for a spare on another machine, which has less.
+    """
+    is_beside = number < FIRST_NUMBER
+    beside = {COORDINATOR.process(HUB_SCOPE, each) for each in range(1, FIRST_NUMBER)}
+    return not is_beside or leader in beside
 
 
 class _Parts:

@@ -29,8 +29,15 @@ ASK_EVERY_S = 0.5
 ANSWER_S = 1.0
 
 
-async def leader_is_silent(bus: Bus, name: str, *, is_first: bool, silence_s: float = SILENCE_S) -> None:
-    """Wait, as a spare of this name, until no coordinator has answered for so long.
+async def leader_is_silent(
+    bus: Bus,
+    name: str,
+    *,
+    is_first: bool,
+    silence_s: float = SILENCE_S,
+    gives_way_to: Callable[[str], bool] = lambda leader: True,
+) -> None:
+    """Wait, as a spare of this name, until no coordinator to which it gives way has answered for so long.
 
     The first of them does not wait if no one leads when it starts: the mesh starts, or its leader restarts.
     """
@@ -43,7 +50,8 @@ async def leader_is_silent(bus: Bus, name: str, *, is_first: bool, silence_s: fl
             if is_first and leader is None and error.detail.code is ErrorCode.UNREACHABLE:
                 return
         else:
-            heard_at = time.monotonic()
+            if gives_way_to(answer.leader):
+                heard_at = time.monotonic()
             if leader != answer.leader:
                 leader = answer.leader
                 log.info("spare: %s leads in term %d", leader, answer.term)
