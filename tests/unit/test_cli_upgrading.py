@@ -288,3 +288,30 @@ def test_upgrade_when_the_command_is_none_or_for_the_hub_then_is_refused(
     assert ended.exit_code == 2
     assert "--with" in ended.output
     assert mesh.moves == []
+
+
+def test_upgrade_when_a_job_has_come_meanwhile_then_no_command_replaces_the_site_under_it(
+    mesh: Mesh, tmp_path: Path
+) -> None:
+    mesh.replaced = tmp_path / "new"
+    upgrade(tmp_path, "--with", "false")
+    mesh.at["other"] = "jfk"
+
+    ended = upgrade(tmp_path, "--with", f"touch {mesh.replaced}")
+
+    assert ended.exit_code == 2
+    assert "other run(s) at jfk now" in ended.output
+    assert not mesh.replaced.exists()
+
+
+def test_upgrade_when_it_goes_on_without_its_command_then_says_that_the_site_cannot_restart(
+    mesh: Mesh, tmp_path: Path
+) -> None:
+    mesh.replaced = tmp_path / "new"
+    mesh.said = {"begun_at": None, "version": "", "capabilities": []}
+    upgrade(tmp_path, "--with", "false")
+
+    ended = upgrade(tmp_path)
+
+    assert ended.exit_code == 2
+    assert "cannot restart by itself" in ended.output

@@ -7,7 +7,9 @@ when the same command is called again.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -40,7 +42,7 @@ FORECAST_S = 60.0
 
 
 STANDARD_ERROR = 2
-"""Where a command's output goes: standard output is for the outcome of the upgrade."""
+"""File descriptor. A command's output goes there: standard output is for the outcome of the upgrade."""
 
 
 class Away(Model):
@@ -273,9 +275,11 @@ async def _executed(bus: Bus, planned: Upgrade, within_s: float, replacing: Sequ
         for each in planned.away:
             await _moved(bus, each.job, site, each.to, within_s)
         if replacing:
+            await _check_left(bus, planned)
             say(f"replacing {site}")
             await _run(replacing, within_s)
         else:
+            _check_state(status, restarts=True)
             say(f"restarting {site}")
             await _restart(bus, planned, within_s)
     status = await _restarted(bus, planned, within_s)
@@ -291,11 +295,24 @@ async def _restart(bus: Bus, planned: Upgrade, within_s: float) -> None:
     await bus.request(restart, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
 
 
+async def _check_left(bus: Bus, planned: Upgrade) -> None:
+    """Raise `TowpathError` if jobs have come to the site since the upgrade was planned."""
+    here = sorted(job.spec.name for job in await _jobs(bus) if job.site == planned.site)
+    if came := [job for job in here if job not in planned.staying]:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{', '.join(came)} run(s) at {planned.site} now",
+            field="site",
+            value=planned.site,
+            allowed="move them away, and call it again",
+        )
+
+
 async def _run(command: Sequence[str], within_s: float) -> None:
     """Run a command, whose output people see. Raises `TowpathError` if it fails."""
     try:
         program = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=STANDARD_ERROR
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=STANDARD_ERROR, start_new_session=True
         )
     except OSError as error:
         raise TowpathError(ErrorCode.FAILED, str(error), field="--with", value=command[0]) from error
@@ -304,7 +321,7 @@ async def _run(command: Sequence[str], within_s: float) -> None:
             code = await program.wait()
     finally:
         if program.returncode is None:
-            program.kill()
+            os.killpg(program.pid, signal.SIGKILL)  # Also what it has started.
             await program.wait()
     if code:
         why = f"ended with code {code}, and the site's jobs are still elsewhere: the same command goes on"
