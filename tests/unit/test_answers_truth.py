@@ -92,7 +92,7 @@ def test_verdict_when_answers_are_missing_or_too_many_then_counts_them(
 
 
 def test_query_that_joined_when_its_windows_are_whole_then_is_judged_and_the_others_all_the_time() -> None:
-    truth = AnswersTruth.of(BOTH, ONE, EVENTS)
+    truth = AnswersTruth.of(BOTH, ONE, EVENTS, BEGIN + timedelta(seconds=25))
     joined_at = micros(BEGIN + timedelta(seconds=20))
     whole_at = joined_at + micros(EPOCH + truth.reach)
 
@@ -108,14 +108,21 @@ def test_query_that_joined_when_its_windows_are_whole_then_is_judged_and_the_oth
     assert truth.complete({each.identity for each in seen})
     assert truth.verdict(seen).clean
     assert truth.verdict(seen[:-1]).found() == {"lost": 1}
+    partial = next(each for each in seen if each.identity.job == "many")
+    assert truth.verdict([*seen, partial]).found() == {"duplicated": 1}
 
 
-def test_query_that_joined_when_it_never_answers_then_all_its_answers_are_lost() -> None:
-    truth = AnswersTruth.of(BOTH, ONE, EVENTS)
-    seen = [published(each) for each in truth.expected if each.query == "mean"]
+@pytest.mark.parametrize("first_s", [40, 100], ids=["late", "never"])
+def test_query_that_joined_when_it_answers_late_or_never_then_what_it_owed_is_lost(first_s: int) -> None:
+    joined_by = BEGIN + timedelta(seconds=25)
+    truth = AnswersTruth.of(BOTH, ONE, EVENTS, joined_by)
+    since, first = micros(joined_by + truth.reach), micros(BEGIN + timedelta(seconds=first_s))
+    seen = [published(each) for each in truth.expected if each.query == "mean" or each.moment >= first]
 
+    owed = [each for each in truth.expected if each.query == "many" and since <= each.moment < first]
     assert not truth.complete({each.identity for each in seen})
-    assert truth.verdict(seen).lost == sum(each.query == "many" for each in truth.expected) > 0
+    assert truth.verdict(seen).found() == {"lost": len(owed)}
+    assert owed
 
 
 def test_text_when_it_gains_a_query_then_the_job_is_still_judged() -> None:
@@ -149,9 +156,10 @@ def test_truth_when_the_job_answers_queries_then_is_about_the_events_of_its_stre
         for site in ("a", "b")
     ]
 
-    truth = truth_of(job(BOTH), stored, job(ONE))
+    truth = truth_of(job(BOTH), stored, job(ONE), BEGIN)
 
-    assert truth == AnswersTruth.of(BOTH, ONE, [e for site in ("a", "b") for e in EVENTS if e.site == site])
+    events = [each for site in ("a", "b") for each in EVENTS if each.site == site]
+    assert truth == AnswersTruth.of(BOTH, ONE, events, BEGIN)
 
 
 def test_disorder_when_an_event_comes_later_than_the_streams_allow_then_is_told() -> None:

@@ -114,6 +114,7 @@ PLAN: Final = "plan"
 """A plan brings gateways at the job's site to another version, in two waves. The job goes on beside it."""
 
 PLAN_STEPS = ("first-wave", "second-wave")
+"""A fault comes when such a wave begins."""
 
 PLAN_ACTORS = frozenset(
     {ActorName.SOURCE_AGENT, ActorName.SOURCE_NATS, ActorName.COORDINATOR, ActorName.REDIS}
@@ -195,7 +196,7 @@ class Cell:
     """One cell of the matrix."""
 
     operation: str
-    """A strategy of migrations, or one of `CHANGES` or `COMPOSED`."""
+    """A strategy of migrations, `PLAN`, or one of `CHANGES` or `COMPOSED`."""
     step: str
     fault: FaultName
     actor: ActorName

@@ -23,11 +23,11 @@ from towpath.queries.parsing import parse
 from towpath.queries.reference import Answer, Event, answers
 from towpath.queries.tree import Options, TimeWindow
 
-STRETCH = 20_000_000
-"""Microseconds whose answers are computed at once: the reference looks at all events for each of them."""
+STRETCH_MICROS = 20_000_000
+"""Event time whose answers are computed at once: the reference looks at all events for each of them."""
 
-LAST = 1_000_000
-"""Microseconds before the watermark whose answers are not due yet: the panes of the last second may wait."""
+NOT_DUE_MICROS = 1_000_000
+"""Event time before the watermark whose answers are not due yet: the panes of the last second may wait."""
 
 FUNCTIONS = frozenset({"AVG", "COUNT", "MAX", "MIN", "SUM"})
 """Those of a window of events, whatever came before it."""
@@ -64,22 +64,29 @@ class AnswersTruth:
     until: datetime
     """No answer of a later moment is due, or judged."""
     added: frozenset[str]
-    """Queries that have joined the text. They are judged as soon as their windows have no events from before
-    their first answer."""
+    """Queries that have joined the text. What they answer is judged as soon as their windows are whole."""
+    whole_by: datetime
+    """From this moment on, windows of added queries are whole. They may be sooner: see `_begins`."""
     reach: timedelta
     """The longest window."""
 
     @classmethod
-    def of(cls, query: Query, before: Query, events: Sequence[Event]) -> AnswersTruth:
-        """Compute the truth about a text that `can_be_judged`. The job began with the one `before`."""
+    def of(
+        cls, query: Query, before: Query, events: Sequence[Event], joined_by: datetime = EPOCH
+    ) -> AnswersTruth:
+        """Compute the truth about a text that `can_be_judged`. The job began with the one `before`.
+
+        Its further queries had joined when the newest event was of the time `joined_by`.
+        """
         found, reach = _meaning(query), _reach(query)
         newest = [max(times) for times in _times(query, events).values()]
-        until = max(0, min(newest, default=0) - _delay(query) - LAST)
+        until = max(0, min(newest, default=0) - _delay(query) - NOT_DUE_MICROS)
         added = {each.name for each in found.queries} - {each.name for each in _meaning(before).queries}
         return cls(
             list(_answers(query, events, until)),
             EPOCH + timedelta(microseconds=until),
             frozenset(added),
+            joined_by + timedelta(microseconds=reach),
             timedelta(microseconds=reach),
         )
 
@@ -90,13 +97,21 @@ class AnswersTruth:
     def verdict(self, observations: Sequence[ReceivedMessage], *, in_order: bool = False) -> Verdict:
         """Judge all answers since the job's deployment. Their order is never judged."""
         came = {each.identity for each in observations}
-        begins = self._begins(came)
-        due = [
-            each
-            for each in observations
-            if begins.get(query_of(each), EPOCH) <= moment_of(each) <= self.until or not query_of(each)
-        ]
-        return judge_answers(self._due(came), due)
+        judged = [each for each in observations if moment_of(each) <= self.until]
+        return judge_answers([*self._due(came), *self._partial(judged)], judged)
+
+    def _partial(self, observations: Sequence[ReceivedMessage]) -> list[Answer]:
+        """Return what added queries said first of windows that were not whole: only repetitions are wrong."""
+        begins = self._begins({each.identity for each in observations})
+        said: dict[Identity, Answer] = {}
+        for each in observations:
+            query, moment = query_of(each), moment_of(each)
+            if moment < begins.get(query, EPOCH):
+                key = tuple((name, value) for name, value in each.body["key"].items() if name != "query")
+                said.setdefault(
+                    each.identity, Answer(query, micros(moment), key, each.body["values"]["value"])
+                )
+        return list(said.values())
 
     def _due(self, came: Iterable[Identity]) -> list[Answer]:
         begins = self._begins(came)
@@ -107,12 +122,15 @@ class AnswersTruth:
         ]
 
     def _begins(self, came: Iterable[Identity]) -> Mapping[str, datetime]:
-        """Return the moment from which each added query is judged. One without any answer is judged whole."""
-        first: dict[str, datetime] = {}
+        """Return the moment from which the windows of each added query are whole.
+
+        Its first answer shows that it had joined. If that is missing, or late, `whole_by` counts.
+        """
+        begins = dict.fromkeys(self.added, self.whole_by)
         for each in came:
             if isinstance(each, WindowIdentity) and each.job in self.added:
-                first[each.job] = min(each.end, first.get(each.job, each.end))
-        return {name: moment + self.reach for name, moment in first.items()}
+                begins[each.job] = min(each.end + self.reach, begins[each.job])
+        return begins
 
 
 def _meaning(query: Query) -> meaning.QuerySet:
@@ -157,7 +175,7 @@ def _answers(query: Query, events: Sequence[Event], until: int) -> Iterator[Answ
     timed = _timed(query, events)
     begin, reach = min((at for at, _ in timed), default=until) - 1, _reach(query)
     while begin < until:
-        end = min(begin + STRETCH, until)
+        end = min(begin + STRETCH_MICROS, until)
         near = [event for at, event in timed if begin - reach <= at < end]
         yield from (each for each in answers(_meaning(query), near, end) if each.moment > begin)
         begin = end

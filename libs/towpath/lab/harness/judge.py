@@ -140,13 +140,14 @@ def still_judged(before: JobSpec, after: JobSpec) -> bool:
     return before.inputs == after.inputs and (old == new or more)
 
 
-def truth_of(spec: JobSpec, inputs: Inputs, began: JobSpec) -> JobTruth | AnswersTruth:
+def truth_of(spec: JobSpec, inputs: Inputs, began: JobSpec, changed_by: datetime) -> JobTruth | AnswersTruth:
     """Compute the truth about a job that is `judged`. `began` is what it was when it was deployed.
 
-    Of a job that answers queries, `inputs` are those of the jobs that make panes for it.
+    It had become what it is when the newest event was of the time `changed_by`. A job that answers queries
+    has the `inputs` of the jobs that make panes for it.
     """
     if isinstance(spec.operator, Query) and isinstance(began.operator, Query):
-        return AnswersTruth.of(spec.operator, began.operator, _query_events(inputs))
+        return AnswersTruth.of(spec.operator, began.operator, _query_events(inputs), changed_by)
     return JobTruth.of(spec, inputs)
 
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import cycle, islice, pairwise
 from random import Random
 from typing import Any
@@ -124,6 +125,11 @@ class Device:
             events = synthetic(self.load, self._draw, self._clock, self.stopped, self._present)
         sending = self._replay.run(self._noted(events), self._take)
         self._task = asyncio.create_task(sending, name=f"load {self._name}")
+
+    @property
+    def newest_at(self) -> datetime:
+        """Time of the newest event of a synthetic load. Of another load: before all events."""
+        return self._clock.newest
 
     def change_pace(self, rate: float) -> None:
         """Send at another rate from the next event on."""

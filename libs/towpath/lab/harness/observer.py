@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from nats.errors import Error as NatsError
 
@@ -20,6 +21,7 @@ from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
 from towpath.contracts.operators import Query
+from towpath.lab.harness.answers import EPOCH
 from towpath.lab.harness.answers_truth import AnswersTruth
 from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged, truth_of
 from towpath.lab.harness.stage import Stage
@@ -66,7 +68,9 @@ class ObservedJob:
     """Of a job that answers queries: the jobs that make panes of events for it."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
-    """True if its operator or its inputs are not those of its deployment any more."""
+    """True if it does not owe any more what it owed when it was deployed."""
+    changed_by: datetime = EPOCH
+    """Time of the newest event when its last change was complete, as far as its load tells."""
     ended_after: Mapping[str, int] | None = None
     """Input → last serial number that it processed before it was removed. None: it was not removed."""
     heard_whole: bool = True
@@ -92,7 +96,7 @@ class ObservedJob:
 
     @property
     def _has_known_events(self) -> bool:
-        """False if no one says which events it has counted: it knows panes only."""
+        """False if the jobs that make its panes are not observed, or no one says how far they had come."""
         return not isinstance(self.spec.operator, Query) or (bool(self.sources) and self.ended_after is None)
 
     @property
@@ -180,7 +184,7 @@ class ObservedJob:
 
     def take_truth(self) -> None:
         """Compute the results that the job owes for what was read of its inputs. Blocks."""
-        self._truth = truth_of(self.spec, self._processed_inputs(), self.view.spec)
+        self._truth = truth_of(self.spec, self._processed_inputs(), self.view.spec, self.changed_by)
 
     def _processed_inputs(self) -> list[StoredInput]:
         """Return the inputs as far as the job is to process them."""

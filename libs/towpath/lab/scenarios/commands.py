@@ -44,6 +44,7 @@ from towpath.contracts.scenario_load import ScenarioJob
 from towpath.contracts.scenario_nodes import NodeStep, nodes_of
 from towpath.contracts.scenario_strikes import HubTrouble, Interception, Strike
 from towpath.contracts.standby import FailOverJob
+from towpath.lab.harness.answers import EPOCH
 from towpath.lab.harness.gateway_fleet import GatewayFleet, gateway_fleet
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.judge import still_judged
@@ -297,6 +298,7 @@ class Commands:
 
     def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:
         known.changed = known.changed or not still_judged(known.spec, spec)
+        known.changed_by = max((device.newest_at for device in self.sampler.devices), default=EPOCH)
         known.spec = spec
 
     async def _remove(self, removal: Removal) -> None:
