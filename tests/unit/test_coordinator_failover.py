@@ -232,6 +232,22 @@ def test_pipeline_when_an_output_has_outlived_its_site_then_inputs_may_still_nam
     assert [each.inputs[0].site for each in found.jobs] == ["jfk", read_at]
 
 
+@pytest.mark.parametrize("topic", ["out/counts", "out/counts/rejected"])
+def test_pipeline_when_another_job_still_writes_the_topic_at_the_lost_site_then_inputs_stay_there(
+    topic: str,
+) -> None:
+    other = job("other", writes="out/counts")
+    jobs = {
+        "counts": failed_over(played(with_standby(output_site="jfk"), "jfk")).entry_after,
+        "other": entry(other),
+    }
+    reading = job("reader", topic)
+
+    found = pipeline_with_current_sites(PipelineSpec(name="delays", jobs=[reading]), jobs)
+
+    assert found.jobs[0].inputs[0].site == "jfk"
+
+
 @pytest.mark.parametrize("can", [True, False], ids=["its copy is not whole", "it cannot copy outputs"])
 def test_failover_when_the_standby_has_no_copy_of_the_output_then_the_results_begin_again_there(
     can: bool,

@@ -176,13 +176,16 @@ class Mirrors:
     async def hold(self, name: str) -> None:
         """Take nothing more from the origin of a mirror. After a minute it is made again, as `keep` does.
 
-        The stream itself says so, because the agent may restart meanwhile.
+        The hold is in the stream's metadata, because the agent may restart meanwhile. A further one lasts
+        for a minute, too.
         """
         async with self._locks[name]:
             view = await stream_view(self._streams.connection, self._streams.site, name)
-            if view is None or view.fed_by is None:
+            if view is None:
                 return
-            prefix, _ = view.fed_by
+            prefix = view.fed_by[0] if view.fed_by else view.metadata.get(data_plane.HELD_FROM)
+            if prefix is None:
+                return
             marks = {data_plane.HELD_UNTIL: str(seconds_since_boot() + HELD_S), data_plane.HELD_FROM: prefix}
             closed = data_plane.closed_subject(self._streams.site, name)
             await self._streams.ensure(replace(self._streams.kept(name, subjects=[closed]), metadata=marks))

@@ -85,7 +85,7 @@ class OutputCopies:
         found = [await self._streams.own_view(stream) for stream in _names(output)]
         return all(view is not None and data_plane.CAUGHT_UP in view.metadata for view in found)
 
-    async def drop(self, kept: Assignment, used: int | None = None) -> None:
+    async def drop(self, kept: Assignment, used_epoch: int | None = None) -> None:
         """Delete the copy of an output that this site kept as the job's standby. An output itself stays.
 
         A copy that was promoted goes as well if its failover has been rolled back. Two facts prove that:
@@ -93,17 +93,19 @@ class OutputCopies:
         - It accepts the epoch of the owner that was to be replaced. A failover that goes through sets a later
           one before anyone publishes.
         - The registry has used up a later epoch. A failover uses up its epoch when it ends, so none is under
-          way. `used` is the latest that it had used up when the command was sent.
+          way. `used_epoch` is the latest that it had used up when the command was sent.
         """
         for stream in _names(kept.output):
             known = await self._streams.own_view(stream)
-            if known is not None and (known.fed_by is not None or self._is_abandoned(known, kept, used)):
+            if known is None:
+                continue
+            if known.fed_by is not None or self._is_abandoned(known, kept, used_epoch):
                 await self._streams.delete(data_plane.live_stream(stream))
                 await self._streams.delete(stream)
 
-    def _is_abandoned(self, stream: StreamView, kept: Assignment, used: int | None) -> bool:
+    def _is_abandoned(self, stream: StreamView, kept: Assignment, used_epoch: int | None) -> bool:
         was_promoted = data_plane.PROMOTED_AFTER in stream.metadata and kept.output.site != self._streams.site
-        return was_promoted and accepted_epoch(stream) == kept.epoch < (used or 0)
+        return was_promoted and accepted_epoch(stream) == kept.epoch < (used_epoch or 0)
 
     async def promote(
         self, job: str, epoch: int, output: ResolvedOutput, readers: Sequence[SiteName]

@@ -190,7 +190,7 @@ class AgentHandlers:
             stopping = self._halt_whole(assignment) if command.whole else self.jobs.halt(assignment, HALT_S)
             paused = await stopping
             if command.forget:
-                await self.jobs.drop(assignment, forget=True, used=command.epoch)
+                await self.jobs.drop(assignment, forget=True, used_epoch=command.epoch)
             return paused
 
     async def _halt_whole(self, assignment: Assignment) -> Paused:

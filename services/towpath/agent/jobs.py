@@ -271,14 +271,14 @@ class Jobs:
                 ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job"
             ) from error
 
-    async def drop(self, assignment: Assignment, *, forget: bool, used: int | None) -> None:
+    async def drop(self, assignment: Assignment, *, forget: bool, used_epoch: int | None) -> None:
         """Drop a job: nothing of it runs. Mirrors that no other job needs, and copies, are deleted.
 
-        `used` is the latest epoch of the job that is used up, as far as the command tells.
+        `used_epoch` is the latest that is used up; None: the command does not tell.
         """
         job = assignment.spec.name
         # First: without the assignment, no one would tell the site again.
-        await self.output_copies.drop(assignment, used)
+        await self.output_copies.drop(assignment, used_epoch)
         self.assignments.pop(job, None)
         self._unplaced.pop(job, None)
         await self.engines.drop(job)

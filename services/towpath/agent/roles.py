@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from towpath.agent.assignments import going_on_after, held, owned
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
+from towpath.bus.deadlines import check_in_time
 from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.transfer import Sent, send
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -305,8 +306,10 @@ class Roles:
                     await self.jobs.run(running)
                 await asyncio.to_thread(shutil.rmtree, store.cache(job), ignore_errors=True)
             else:
+                # A later operation may have begun since the sender stopped waiting.
+                check_in_time()
                 await self.jobs.halt(assignment)
-                await self.jobs.drop(assignment, forget=False, used=command.epoch)
+                await self.jobs.drop(assignment, forget=False, used_epoch=command.epoch)
             # Last, so that an agent killed before is told to reset again and does so.
             await asyncio.to_thread(store.end_role, job)
         return Done()

@@ -220,6 +220,10 @@ async def test_mirror_when_it_is_held_and_the_agent_restarts_then_takes_nothing_
 
     later_s = mirrors.seconds_since_boot() + mirrors.HELD_S
     monkeypatch.setattr(mirrors, "seconds_since_boot", lambda: later_s)
+    await restarted.mirrors.hold(MIRROR)
+    assert not await restarted.mirrors.renew(READ, 10)
+
+    monkeypatch.setattr(mirrors, "seconds_since_boot", lambda: later_s + mirrors.HELD_S)
     assert await restarted.mirrors.renew(READ, 10)
     await sites.reaches(MIRROR, 15)
 

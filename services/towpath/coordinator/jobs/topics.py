@@ -308,7 +308,8 @@ def _moved(
             for site in _output_sites(entry) - {output.site}:
                 moved |= {(site, topic): output.site for topic in (output.topic, output.rejected_topic)}
     for output in (entry.output for entry in jobs.values()):  # Others may write to the topic where it was.
-        moved.pop((output.site, output.topic), None)
+        for topic in (output.topic, output.rejected_topic):
+            moved.pop((output.site, topic), None)
     return moved
 
 
