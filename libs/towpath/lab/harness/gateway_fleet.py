@@ -167,11 +167,14 @@ async def gateway_fleet(stage: Stage, given: ScenarioGateways) -> AsyncIterator[
     directory = (stage.home.root / "gateways").absolute()
     config = await asyncio.to_thread(_settings, stage, given.site, directory)
     options = ["--config", str(config), "--first", "1", "--count", str(given.count), "--inside"]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "towpath.gateway.simulation", *options, stdout=asyncio.subprocess.PIPE
-    )
+    with stage.home.log("gateways").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "towpath.gateway.simulation", *options),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
     try:
-        await _online(process)
+        await _online(process, stage.home.log("gateways"))
         devices = [f"{PREFIX}-{number:03d}" for number in range(1, given.count + 1)]
         yield GatewayFleet(stage, given.site, devices, directory)
     finally:
@@ -191,7 +194,7 @@ def _settings(stage: Stage, site: str, directory: Path) -> Path:
     return config
 
 
-async def _online(process: asyncio.subprocess.Process) -> None:
+async def _online(process: asyncio.subprocess.Process, log: Path) -> None:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_S):
@@ -199,7 +202,7 @@ async def _online(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         told = b""
     if told != b"online\n":
-        raise TowpathError(ErrorCode.FAILED, f"the gateways did not start within {START_S:g} s")
+        raise TowpathError(ErrorCode.FAILED, f"the gateways did not start within {START_S:g} s, see {log}")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
