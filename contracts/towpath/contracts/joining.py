@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field
 
 from towpath.contracts.message import ROOT, Command, Model, SiteName
-from towpath.contracts.site import HubNode, MeshSpec
+from towpath.contracts.site import MOST_COORDINATORS, HubNode, MeshSpec
 
 DEFAULT_EXPIRY_S = 24 * 3600.0
 LONGEST_EXPIRY_S = 30 * 24 * 3600.0
@@ -56,7 +56,7 @@ class Bundle(Model):
 class SpareBundle(Model):
     """Everything that a machine needs to stand by for the coordinator. Its holder commands the mesh."""
 
-    spare: int = Field(ge=4)
+    spare: int = Field(gt=MOST_COORDINATORS)
     """Number of the coordinator on that machine."""
     mesh: MeshSpec
     """Settings of the mesh, with the addresses of the hub, and the sites by name."""

@@ -338,6 +338,10 @@ class HubNode(Model):
     """Where it takes the hub's other servers; 0: there are none."""
 
 
+MOST_COORDINATORS = 3
+"""Beside the mesh's other services. Those on machines of their own have higher numbers."""
+
+
 class MeshSpec(Model):
     """Everything `towpath up` starts: the content of `towpath.toml`."""
 
@@ -349,7 +353,7 @@ class MeshSpec(Model):
     listen: str = "127.0.0.1"
     addresses: Addresses = Addresses()
     hub: HubSpec = HubSpec()
-    coordinators: int = Field(default=1, ge=1, le=3, exclude_if=lambda number: number == 1)
+    coordinators: int = Field(default=1, ge=1, le=MOST_COORDINATORS, exclude_if=lambda number: number == 1)
     """Processes of the coordinator. One acts; the others are spares, and take over when it is silent."""
     artefact_root: str | None = None
     """Directory that jobs' user code must lie in; null: `artefacts` in the mesh's own directory. A mesh that

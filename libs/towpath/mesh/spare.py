@@ -16,9 +16,6 @@ from towpath.mesh.provisioning import new_mesh
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import blanked
 
-FIRST_NUMBER = 4
-"""Of coordinators on machines of their own. There are up to three beside the other services."""
-
 
 def spare_bundle(state: MeshState, number: int, authority: str | None) -> SpareBundle:
     """Return the bundle for a machine that is to run the coordinator of this number.

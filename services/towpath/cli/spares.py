@@ -17,11 +17,12 @@ from towpath.contracts.coordinators import Coordinators, ShowCoordinators
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import SpareBundle
 from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.site import MOST_COORDINATORS
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import exclusively
 from towpath.mesh.service_table import services
-from towpath.mesh.spare import FIRST_NUMBER, spare_bundle, spare_mesh
+from towpath.mesh.spare import spare_bundle, spare_mesh
 from towpath.mesh.state import MeshState
 from towpath.processes import find
 from towpath.tasks import pause
@@ -104,9 +105,10 @@ def name_of(number: int) -> str:
 
 def _next_number(home: Home) -> int:
     try:
-        return int(home.spares.read_text()) + 1
+        last = int(home.spares.read_text())
     except FileNotFoundError:
-        return FIRST_NUMBER
+        last = MOST_COORDINATORS
+    return last + 1
 
 
 def _of(state: MeshState) -> tuple[int | None, str]:

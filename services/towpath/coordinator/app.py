@@ -18,7 +18,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.reading import MayRead
-from towpath.contracts.site import SiteStatus
+from towpath.contracts.site import MOST_COORDINATORS, SiteStatus
 from towpath.coordinator import followed_outputs, lost_sites, violations, without_faults
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.broadcasts import BroadcastCommands
@@ -45,7 +45,6 @@ from towpath.coordinator.state_store import StateStore
 from towpath.coordinator.uplinks import UplinkCommands
 from towpath.mesh.service_process import at_hub
 from towpath.mesh.services.coordinator import COORDINATOR
-from towpath.mesh.spare import FIRST_NUMBER
 from towpath.protocols.runner import Runner
 from towpath.streams.gate import Gate
 from towpath.tasks import end, one_is_set, unless
@@ -88,9 +87,8 @@ def _gives_way(number: int, leader: str) -> bool:
 
     Those beside the other services do not wait for a spare on another machine, which has less.
     """
-    is_beside = number < FIRST_NUMBER
-    beside = {COORDINATOR.process(HUB_SCOPE, each) for each in range(1, FIRST_NUMBER)}
-    return not is_beside or leader in beside
+    beside = (COORDINATOR.process(HUB_SCOPE, each) for each in range(1, MOST_COORDINATORS + 1))
+    return number > MOST_COORDINATORS or leader in beside
 
 
 class _Parts:
