@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from running.places import ROOT
-from running.waiting import WITHIN_S, eventually
+from running.waiting import WITHIN_S, eventually, until
 from towpath.containers.daemon import daemon, find
 from towpath.lab.containers.projects import PROJECT_LABEL, parts, until_healthy
 from towpath.lab.emulation.project import Project, compose_command
@@ -248,8 +248,12 @@ async def test_job_when_it_brings_code_of_this_machine_then_runs_in_a_container(
         file = str(ROOT / "examples" / f"{name}.yaml")
         [deployed] = towpath("--home", home, "deploy", file, timeout_s=COMPOSE_S)
         assert deployed["state"] == "completed", deployed
-    jobs = {job["spec"]["name"]: job["state"] for job in towpath("--home", home, "jobs")}
-    assert jobs["remarkable-jfk"] == "running"
+
+    def runs() -> bool:  # By a heartbeat, so not at once.
+        jobs = {job["spec"]["name"]: job["state"] for job in towpath("--home", home, "jobs")}
+        return jobs["remarkable-jfk"] == "running"
+
+    until(runs)
 
 
 def test_description_when_it_changes_then_reaches_those_that_are_told_of_it_and_no_others(
