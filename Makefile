@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-failover demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-uplink bench-broadcast bench-scale drill campaign lint export golden lock jar up down clean
+.PHONY: help setup demo demo-autopilot demo-edge demo-fog demo-queries demo-failover demo-faults two-machines docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-faults bench-fog bench-edge bench-autopilot bench-twins bench-placement bench-plan bench-queries bench-recovery bench-uplink bench-broadcast bench-scale drill campaign lint export golden lock jar up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -92,6 +92,9 @@ bench-autopilot: setup ## Simulate a year of three airports with the autopilot, 
 
 bench-twins: setup ## Stop an engine now and then, and measure results with a twin and without (SCALE=--quick or --full).
 	@$(PYTHON) tests/bench/run.py --only twins $(SCALE)
+
+bench-recovery: setup ## Measure losses by cause, and upgrades of a site and of the hub, under load (SCALE=--quick or --full).
+	@$(PYTHON) tests/bench/run.py --only losses --only upgrades $(SCALE)
 
 bench-queries: setup ## Measure queries: planning, sharing, samples, outliers, bytes over links, and the first answer (SCALE=--quick).
 	@$(PYTHON) tests/bench/run.py --only queries --only query-links $(SCALE)

@@ -37,6 +37,7 @@ import ingest
 import job_placement
 import judging
 import jvm
+import losses
 import observation
 import page_drawing
 import plan_clusters
@@ -47,6 +48,7 @@ import state
 import stored_values
 import twins
 import updown
+import upgrades
 import windowed
 from benchmark import Benchmark, Scale
 from figures import Measured
@@ -67,6 +69,8 @@ BENCHMARKS = {
         job_placement,
         autopilot,
         twins,
+        losses,
+        upgrades,
         stored_values,
         encryption,
         *(emulated_link, page_drawing, commands, jvm, compare),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,35 +20,44 @@ INPUTS = [
 ]
 
 
+EACH_S = round(LOOK_EVERY_S / LOOK_AGAIN_S)
+"""Seconds between two looks, while all is well."""
+
+
 class Mirrors:
-    def __init__(self, *away: set[str]) -> None:
-        self.away = [*away]
-        """Sites that are out of reach at each look."""
+    def __init__(self, looks: int, away: Collection[int] = (), stalled: Collection[int] = ()) -> None:
+        self.looks = looks
+        """Looks after which the trial ends."""
+        self.away = away
+        """Looks at which the train is out of reach."""
+        self.stalled = stalled
+        """Seconds at which a mirror is not fed."""
         self.looked_at: list[str] = []
+        self.looked_after: list[int] = []
+        """Seconds that had passed at each look."""
+        self.passed = 0
+
+    async def sleep(self, seconds: float) -> None:
+        if len(self.looked_after) == self.looks:
+            raise asyncio.CancelledError
+        self.passed += round(seconds / LOOK_AGAIN_S)
+
+    async def are_stalled(self) -> bool:
+        return self.passed in self.stalled
 
     async def renew(self, entry: ResolvedInput, processed: int) -> bool:
         self.looked_at.append(entry.site)
-        if entry.site in self.away[(len(self.looked_at) - 1) // len(INPUTS)]:
+        if entry.site == "jfk":
+            return False
+        self.looked_after.append(self.passed)
+        if len(self.looked_after) - 1 in self.away:
             raise TowpathError(ErrorCode.UNREACHABLE, "does not answer")
         return False
 
 
-async def test_watch_when_an_origin_is_out_of_reach_then_looks_again_soon_and_at_the_others_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    mirrors = Mirrors(set(), {"train"}, {"train"}, set())
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        if len(pauses) == len(mirrors.away):
-            raise asyncio.CancelledError
-        pauses.append(seconds)
-
-    monkeypatch.setattr(
-        mirror_watch,
-        "asyncio",
-        SimpleNamespace(sleep=sleep, gather=asyncio.gather, to_thread=asyncio.to_thread),
-    )
+async def watched(mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = SimpleNamespace(sleep=mirrors.sleep, gather=asyncio.gather, to_thread=asyncio.to_thread)
+    monkeypatch.setattr(mirror_watch, "asyncio", own)
     jobs = SimpleNamespace(
         streams=SimpleNamespace(site="cloud", mirrors=mirrors),
         assignments={"a": SimpleNamespace(inputs=INPUTS)},
@@ -56,5 +66,23 @@ async def test_watch_when_an_origin_is_out_of_reach_then_looks_again_soon_and_at
     with pytest.raises(asyncio.CancelledError):
         await watch(cast("Any", jobs))
 
-    assert pauses == [LOOK_EVERY_S, LOOK_EVERY_S, LOOK_AGAIN_S, LOOK_AGAIN_S]
+
+async def test_watch_when_an_origin_is_out_of_reach_then_looks_again_soon_and_at_the_others_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirrors = Mirrors(looks=4, away={1, 2})
+
+    await watched(mirrors, monkeypatch)
+
+    assert mirrors.looked_after == [EACH_S, 2 * EACH_S, 2 * EACH_S + 1, 2 * EACH_S + 2]
     assert mirrors.looked_at == ["train", "jfk"] * 4
+
+
+async def test_watch_when_a_mirror_is_not_fed_then_looks_at_its_origin_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirrors = Mirrors(looks=4, stalled={2, 3})
+
+    await watched(mirrors, monkeypatch)
+
+    assert mirrors.looked_after == [2, 3, 3 + EACH_S, 3 + 2 * EACH_S]

@@ -33,9 +33,14 @@ class Sites:
     asked: list[str] = field(default_factory=list)
     """Jobs that were asked for their state."""
     mirrored: int = 20
+    epoch: int = 1
+    """Of the job's owner, as its site said last."""
 
     def state(self, site: str) -> SiteState:
         return SiteState.UP if site in self.up else SiteState.DOWN
+
+    def silent_s(self, site: str) -> float:
+        return 21.0
 
     def can(self, site: str, capability: Capability) -> bool:
         return True
@@ -43,7 +48,7 @@ class Sites:
     def check_can(self, site: str, capability: Capability, field: str) -> None: ...
 
     def job(self, site: str, name: str) -> Any:
-        return SimpleNamespace(epoch=1, serials={"jfk/site/raw": 30})
+        return SimpleNamespace(epoch=self.epoch, serials={"jfk/site/raw": 30})
 
     async def request(self, command: Command[Any], **_: Any) -> Any:
         if isinstance(command, KeepStandby):
@@ -110,3 +115,26 @@ async def test_ask_when_mirrors_went_on_after_the_last_round_then_what_they_have
     sites.mirrored = 30
 
     assert (before.lost_events, (await found.ask(lost)).lost_events) == (10, 0)
+
+
+async def test_ask_when_the_site_is_down_then_tells_for_how_long_no_one_has_heard_what_it_had(
+    sites: Sites,
+) -> None:
+    situation = SimpleNamespace(sites=sites, bus=sites)
+    found, lost = Standbys(cast(Situation, situation)), job_at("jfk", "lost-0")
+    before = await found.ask(lost)
+
+    sites.up.remove("jfk")
+
+    assert (before.unheard_s, (await found.ask(lost)).unheard_s) == (None, 21.0)
+
+
+async def test_ask_when_the_owner_has_said_nothing_then_does_not_say_that_nothing_is_lost(
+    sites: Sites,
+) -> None:
+    situation = SimpleNamespace(sites=sites, bus=sites)
+    sites.epoch = 0
+
+    found = await Standbys(cast(Situation, situation)).ask(job_at("jfk", "lost-0"))
+
+    assert found.lost_events is None

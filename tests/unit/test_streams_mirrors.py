@@ -144,7 +144,7 @@ async def test_mirror_when_it_was_not_fed_at_two_looks_then_begins_again_where_i
     assert not await copies.renew(INPUT, 7_900)
     assert await copies.renew(INPUT, 7_900)
     assert server.begins() == 6_901, "readers look back by 1,000"
-    assert not await copies.renew(INPUT, 7_900), "the new one has its time"
+    assert not any([await copies.renew(INPUT, 7_900) for _ in range(3)]), "the new one has its time"
 
 
 @pytest.mark.usefixtures("same_events")

@@ -147,10 +147,13 @@ class StandbyView(Model):
     behind_s: float | None = None
     """Age of the state's copy, seconds. Null: there is none."""
     behind_events: int | None = None
-    """Events that the owner has processed since, as far as it has said: they are processed again."""
+    """Events that the owner has processed since, as far as it has said: they are processed again. Null: there
+    is no copy, or the owner has said nothing."""
     lost_events: int | None = None
     """Events that the owner has processed, and of which the standby has no copy: they come back with the
     owner's disk, or not at all. Events that it had stored and not processed may be missing as well."""
+    unheard_s: float | None = None
+    """Seconds for which the job's site has said nothing, if it is down. Both numbers are what it said last."""
     note: str = ""
     """Why the copy is not renewed."""
 

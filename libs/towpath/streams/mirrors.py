@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +18,7 @@ from towpath.boot_clock import seconds_since_boot
 from towpath.contracts import data_plane
 from towpath.contracts.job import ResolvedInput
 from towpath.streams.pages import is_another
-from towpath.streams.stream_view import StreamView, stream_view
+from towpath.streams.stream_view import StreamView, stream_view, stream_views
 
 if TYPE_CHECKING:
     from towpath.streams.streams import SiteStreams
@@ -31,6 +33,9 @@ half a minute; a job with more than this to process is not held up."""
 HELD_S = 60.0
 """A failover takes some seconds until it tells readers where their stream is now. If it takes longer, because
 the standby is struck as well, mirrors take from the lost site again, should it be back."""
+
+SETTLES_S = 5.0
+"""Time for a new mirror to be fed: a few round trips, over links that lose packets."""
 
 ORIGIN_S = 2.0
 """Deadline of an origin's answer when it is looked at. A question that was lost in a cut holds the next one
@@ -77,6 +82,8 @@ class Mirrors:
         """Mirror → serial number and time of its newest message, as its origin had it at the last look."""
         self._unfed: set[str] = set()
         """Mirrors that had not heard from their origin at the last look."""
+        self._made_at: dict[str, float] = {}
+        """Mirror → when it was made again, by the monotonic clock."""
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
         same input, from different serial numbers on."""
@@ -143,16 +150,17 @@ class Mirrors:
         origin that began again, or lost its end in a power cut, gives its serial numbers to other events: the
         mirror would go on with them where its own end is.
 
-        Not soon: after a cut of the origin's link, the mirror's server waits 30 s for an answer that was
-        lost, and between its attempts up to 2 min. A mirror that was not fed at the last look, and is not now
-        that its origin answers, is made again. It then begins where its readers need it: at `needed`.
+        Not soon: the mirror's server notices only after 10 s that the origin's server has restarted. After a
+        cut of its link, it waits 30 s for an answer that was lost, and between its attempts up to 2 min. A
+        mirror that was not fed at the last look, and is not now that its origin answers, is made again. It
+        then begins where its readers need it: at `needed`.
 
         Raises `TowpathError` when there is no mirror, or the origin is out of reach.
         """
         async with self._locks[mirrored.name]:
             mirror = await self._streams.view(self._streams.site, mirrored.name)
             was_unfed = mirror.name in self._unfed
-            (self._unfed.discard if mirror.is_fed else self._unfed.add)(mirror.name)
+            (self._unfed.add if self._is_stalled(mirror) else self._unfed.discard)(mirror.name)
             origin = await self._streams.view(mirrored.site, mirrored.stream, timeout_s=ORIGIN_S)
             begin = max(mirror.begins, needed)
             if self._is_held(mirror, mirrored):
@@ -171,7 +179,20 @@ class Mirrors:
             log.warning("%s at %s %s: the mirror is made again", mirrored.stream, mirrored.site, why)
             await self._streams.delete(mirrored.name)
             await self._make(mirrored, begin)
+            self._made_at[mirror.name] = time.monotonic()
             return True
+
+    async def are_stalled(self) -> bool:
+        """Tell if a mirror of this site has not heard from its origin. It asks no other site.
+
+        Raises `TimeoutError` if the site's own server does not answer.
+        """
+        views = await stream_views(self._streams.connection, self._streams.site)
+        return any(view.fed_by is not None and self._is_stalled(view) for view in views)
+
+    def _is_stalled(self, mirror: StreamView) -> bool:
+        made_at = self._made_at.get(mirror.name, -math.inf)
+        return not mirror.is_fed and time.monotonic() - made_at >= SETTLES_S
 
     async def hold(self, name: str) -> None:
         """Take nothing more from the origin of a mirror. After a minute it is made again, as `keep` does.

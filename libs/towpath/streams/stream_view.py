@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for 
 ASK_S = 5.0
 """Deadline of a question: a server that is there has the answer in memory."""
 
-FED_WITHIN_NS = 5_000_000_000
+FED_WITHIN_NS = 3_000_000_000
 """An origin without new messages gives a sign of life every second."""
 
 _NO_SUCH_STREAM = 10059

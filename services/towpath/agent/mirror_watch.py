@@ -17,15 +17,26 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 
 LOOK_AGAIN_S = 1.0
-"""Pause while an origin is out of reach: its link may come back for a short time only."""
+"""Pause while an origin is out of reach, or does not feed its mirror: its link may come back for a short time
+only. So often are mirrors asked if they are fed, too, which takes a single request to this site's server."""
 
 
 async def watch(jobs: Jobs) -> None:
     """Compare all mirrors that jobs here read with their origins, until cancelled."""
-    pause_s = LOOK_EVERY_S
+    left_s = LOOK_EVERY_S
     while True:
-        await asyncio.sleep(pause_s)
-        pause_s = LOOK_EVERY_S if await look(jobs) else LOOK_AGAIN_S
+        await asyncio.sleep(LOOK_AGAIN_S)
+        left_s -= LOOK_AGAIN_S
+        if left_s <= 0 or await _are_stalled(jobs):
+            left_s = LOOK_EVERY_S if await look(jobs) else LOOK_AGAIN_S
+
+
+async def _are_stalled(jobs: Jobs) -> bool:
+    try:
+        return await jobs.streams.mirrors.are_stalled()
+    except (NatsError, OSError, TimeoutError) as error:
+        log.debug("this site's mirrors cannot be asked: %s", error)
+        return False
 
 
 async def look(jobs: Jobs) -> bool:

@@ -103,9 +103,12 @@ async def _forecast(home: Home, jobs: list[str], to: str | None) -> list[Standby
 
 
 def _print(found: list[StandbyView], *, nothing: str) -> None:
-    columns = ("job", "at", "standby", "behind (s)", "processed again", "lost", "note")
+    columns = ("job", "at", "standby", "behind (s)", "processed again", "lost", "not heard (s)", "note")
     rows = [
-        (each.job, each.site, each.standby, each.behind_s, each.behind_events, each.lost_events, each.note)
+        (
+            *(each.job, each.site, each.standby, each.behind_s, each.behind_events, each.lost_events),
+            *(each.unheard_s, each.note),
+        )
         for each in found
     ]
     print_table(columns, rows, nothing=nothing)

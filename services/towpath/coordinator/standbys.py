@@ -78,9 +78,10 @@ class Standbys:
         job, standby = entry.spec.name, entry.spec.standby
         kept = self._kept.get(job)
         state = kept.state if kept else None
-        status = self._situation.sites.job(entry.site, job)
-        processed = status.serials if status and status.epoch == entry.epoch else {}
-        there = standby.site == entry.site
+        sites, there = self._situation.sites, standby.site == entry.site
+        status = sites.job(entry.site, job)
+        processed = status.serials if status and status.epoch == entry.epoch else None
+        is_down = sites.state(entry.site) is SiteState.DOWN
         return StandbyView(
             job=job,
             site=entry.site,
@@ -89,6 +90,7 @@ class Standbys:
             behind_s=None if state is None or there else _age_s(state.taken_at),
             behind_events=None if state is None or there else _beyond(processed, state.serials),
             lost_events=None if kept is None or there else _beyond(processed, kept.mirrored),
+            unheard_s=round(sites.silent_s(entry.site), 1) if is_down else None,
             note="the job runs at its standby" if there else self._troubles.get(job, ""),
         )
 
@@ -190,6 +192,8 @@ def _age_s(taken_at: datetime) -> float:
     return round(max(0.0, (now() - taken_at).total_seconds()), 1)
 
 
-def _beyond(processed: Mapping[str, int], copied: Mapping[str, int]) -> int:
-    """Return the events that are processed and not copied."""
+def _beyond(processed: Mapping[str, int] | None, copied: Mapping[str, int]) -> int | None:
+    """Return the events that are processed and not copied. None: it is not known what is processed."""
+    if processed is None:
+        return None
     return sum(max(0, serial - copied.get(name, 0)) for name, serial in processed.items())

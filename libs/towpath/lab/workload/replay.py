@@ -144,6 +144,7 @@ class _Run:
                 async with self._connect() as connection:
                     await self._feed(connection)
             except (OSError, TimeoutError) as error:
+                self._show(now=True)  # It may be the last news: what the broker has acknowledged counts.
                 self._failure = str(error) or "no answer"
                 pause = _FIRST_PAUSE_S if self.report.acknowledged > before else pause
                 self._give_up_in_time()

@@ -61,10 +61,11 @@ export const movesText = ({ moves, is_twin }) => moves.map(({ job, origin, targe
 export const becauseText = ({ reason, rule, error }) => `${reason}${rule ? ` (held: ${rule})` : ""}${error ? ` (${error})` : ""}`;
 
 /** Tell how far a job's standby is behind, and what a failover would lose. */
-export function standbyText({ standby, behind_s, behind_events, lost_events, note }) {
+export function standbyText({ standby, behind_s, behind_events, lost_events, unheard_s, note }) {
   const behind = behind_s === null ? "no copy yet"
     : `${duration(behind_s)} and ${number(behind_events)} events behind${lost_events ? `, ${number(lost_events)} of them not mirrored` : ""}`;
-  return `${standby}, ${behind}${note ? ` (${note})` : ""}`;
+  const unheard = unheard_s ? `, by what was heard ${duration(unheard_s)} ago` : "";
+  return `${standby}, ${behind}${unheard}${note ? ` (${note})` : ""}`;
 }
 
 /** Describe an event of the mesh in one line. */
