@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -42,7 +42,8 @@ class Mirrors:
             raise asyncio.CancelledError
         self.passed += round(seconds / LOOK_AGAIN_S)
 
-    async def are_stalled(self) -> bool:
+    async def are_stalled(self, inputs: Sequence[ResolvedInput]) -> bool:
+        assert inputs == INPUTS
         return self.passed in self.stalled
 
     async def renew(self, entry: ResolvedInput, processed: int) -> bool:

@@ -55,7 +55,7 @@ class Server:
         del self.streams[name]
 
     async def request(self, subject: str, body: bytes, timeout: float) -> SimpleNamespace:
-        if MIRROR in subject:
+        if MIRROR in subject or "STREAM.LIST" in subject:
             return SimpleNamespace(data=json.dumps(self.mirror).encode())
         if self.origin is None:
             raise TimeoutError
@@ -145,6 +145,25 @@ async def test_mirror_when_it_was_not_fed_at_two_looks_then_begins_again_where_i
     assert await copies.renew(INPUT, 7_900)
     assert server.begins() == 6_901, "readers look back by 1,000"
     assert not any([await copies.renew(INPUT, 7_900) for _ in range(3)]), "the new one has its time"
+
+
+@pytest.mark.parametrize(
+    ("active", "reads", "stalled"),
+    [
+        pytest.param(2_000_000_000, [INPUT], False, id="fed"),
+        pytest.param(4_000_000_000, [INPUT], True, id="silent"),
+        pytest.param(-1, [INPUT], True, id="never fed"),
+        pytest.param(4_000_000_000, [], False, id="not read"),
+    ],
+)
+async def test_mirrors_when_asked_then_tell_if_one_that_is_read_has_not_heard_from_its_origin(
+    active: int, reads: list[ResolvedInput], stalled: bool
+) -> None:
+    server = Server(begins=1)
+    server.mirror = {"streams": [mirrored(150, active)], "total": 1}
+    copies = SiteStreams(cast(Any, server), "lga", Retention()).mirrors
+
+    assert await copies.are_stalled(reads) is stalled
 
 
 @pytest.mark.usefixtures("same_events")

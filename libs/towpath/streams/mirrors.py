@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -182,13 +182,18 @@ class Mirrors:
             self._made_at[mirror.name] = time.monotonic()
             return True
 
-    async def are_stalled(self) -> bool:
-        """Tell if a mirror of this site has not heard from its origin. It asks no other site.
+    async def are_stalled(self, inputs: Iterable[ResolvedInput]) -> bool:
+        """Tell if the mirror of an input has not heard from its origin. It asks no other site.
 
         Raises `TimeoutError` if the site's own server does not answer.
         """
+        specs = [MirrorSpec.of(resolved, self._streams.site) for resolved in inputs]
+        names = {spec.name for spec in specs if spec is not None}
+        if not names:
+            return False
+        # All in one request: a site may read a hundred mirrors.
         views = await stream_views(self._streams.connection, self._streams.site)
-        return any(view.fed_by is not None and self._is_stalled(view) for view in views)
+        return any(view.name in names and self._is_stalled(view) for view in views)
 
     def _is_stalled(self, mirror: StreamView) -> bool:
         made_at = self._made_at.get(mirror.name, -math.inf)

@@ -18,7 +18,7 @@ LOOK_EVERY_S = 5.0
 
 LOOK_AGAIN_S = 1.0
 """Pause while an origin is out of reach, or does not feed its mirror: its link may come back for a short time
-only. So often are mirrors asked if they are fed, too, which takes a single request to this site's server."""
+only. So often, this site's server is asked in a single request if all mirrors are fed."""
 
 
 async def watch(jobs: Jobs) -> None:
@@ -33,7 +33,8 @@ async def watch(jobs: Jobs) -> None:
 
 async def _are_stalled(jobs: Jobs) -> bool:
     try:
-        return await jobs.streams.mirrors.are_stalled()
+        inputs = [entry for assignment in jobs.assignments.values() for entry in assignment.inputs]
+        return await jobs.streams.mirrors.are_stalled(inputs)
     except (NatsError, OSError, TimeoutError) as error:
         log.debug("this site's mirrors cannot be asked: %s", error)
         return False
