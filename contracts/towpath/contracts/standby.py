@@ -153,7 +153,7 @@ class StandbyView(Model):
     """Events that the owner has processed, and of which the standby has no copy: they come back with the
     owner's disk, or not at all. Events that it had stored and not processed may be missing as well."""
     unheard_s: float | None = None
-    """Seconds for which the job's site has said nothing, if it is down. Both numbers are what it said last."""
+    """Seconds since a site that is down was heard. Both numbers are of what it said last."""
     note: str = ""
     """Why the copy is not renewed."""
 
