@@ -50,14 +50,10 @@ class Cause:
     cut_s: float = 0.0
     """Seconds without a link before it."""
     loses_disk: bool = False
+    """The site's disk: acknowledged events may be on no other."""
     fails_over: bool = False
     output: str = CLOUD.name
     """Site of the results."""
-
-    @property
-    def may_lose(self) -> bool:
-        """True if acknowledged events can be on no disk afterwards."""
-        return self.loses_disk and self.machine != HUB_SCOPE
 
 
 CAUSES = (
@@ -111,7 +107,7 @@ class _Trial:
             await asyncio.sleep(steady_s)
             try:
                 await self._fail()
-                if not cause.may_lose:
+                if not cause.loses_disk:
                     self._machine.let_start()
                     await self._stage.until_settled(self._name, ORDINARY_S)
                     await asyncio.sleep(steady_s)
@@ -123,11 +119,11 @@ class _Trial:
 
     async def _judged(self, flow: Flow) -> Case:
         cause = self._cause
-        if cause.may_lose:
+        if cause.loses_disk:
             await flow.device.cancel()
         else:
             await flow.stop()
-        found = await flow.account(input_is_kept=not cause.may_lose)
+        found = await flow.account(input_is_kept=not cause.loses_disk)
         figures = {
             "acknowledged": found.acknowledged,
             "foreseen": self._forecast and self._forecast.lost_events,
@@ -139,8 +135,8 @@ class _Trial:
             "silent, s": rounded(found.silent_s, 2),
         }
         never = Target(at_most=0)
-        targets = {TWICE: never} if cause.may_lose else {LOST: never, TWICE: never}
-        return Case(cause.name, figures, targets, found.twice + (0 if cause.may_lose else found.lost))
+        targets = {TWICE: never} if cause.loses_disk else {LOST: never, TWICE: never}
+        return Case(cause.name, figures, targets, found.twice + (0 if cause.loses_disk else found.lost))
 
     async def _fail(self) -> None:
         cause = self._cause
