@@ -55,12 +55,25 @@ def plan(pace: Pace, clock: Clock, *, at_most: int = 1000, paused: Callable[[], 
 
 
 def begun(trigger_s: float, clock: Clock, *, bursts: bool = False) -> Pace:
-    """Return the pace of a run that has had its first micro-batch, at 100 s."""
+    """Return the pace of a run that has had its first two micro-batches, the second at 100 s."""
     pace = Pace(trigger_s, bursts=bursts, clock=clock)
-    clock.events.append(clock.now)
+    clock.now -= pacing.BURST_LOOK * trigger_s if bursts else 0.0
+    for _ in range(2):
+        clock.events.append(clock.now)
+        assert plan(pace, clock) == 1
+    assert clock.now == pytest.approx(100.0)
+    return pace
+
+
+def test_second_batch_of_a_run_when_events_wait_then_follows_the_first_at_once(clock: Clock) -> None:
+    pace = Pace(3.0, clock=clock)
+    clock.events += [100.0]
+    plan(pace, clock)
+    clock.events += [100.0, 100.5]
     assert plan(pace, clock) == 1
     assert clock.now == 100.0
-    return pace
+    assert plan(pace, clock) == 1
+    assert clock.now == 103.0
 
 
 def test_batch_when_events_wait_then_begins_an_interval_after_the_last_one(clock: Clock) -> None:
@@ -177,11 +190,14 @@ def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
     clock: Clock, with_news: str
 ) -> None:
     pace, arrives_at = Pace(3.0, clock=clock), 103.3
-    news = {name: (lambda name=name: int(name == with_news and clock.now >= arrives_at)) for name in "ab"}
-    for name in news:
-        pace.await_turn(name, news[name], never)
-        pace.planned(name, news[name], some=True, all_of_it=True)
-    assert clock.now == 100.0, "the first micro-batch of a run does not wait"
+    comes = [100.0, arrives_at]
+    news = {name: (lambda name=name: int(name == with_news and clock.now >= comes[0])) for name in "ab"}
+    for _ in range(2):
+        for name in news:
+            pace.await_turn(name, news[name], never)
+            pace.planned(name, news[name], some=True, all_of_it=True)
+    assert clock.now == 100.0, "the first micro-batches of a run do not wait"
+    comes.pop(0)
     pace.await_turn("b", news["b"], never)
     assert arrives_at <= clock.now < arrives_at + 0.4
     turn = clock.now

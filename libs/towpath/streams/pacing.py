@@ -168,10 +168,12 @@ class Pace:
         """Note what a source planned: `some` events or none, `all_of_it` that there were or not.
 
         `backlog` is of those behind. What is left is planned as soon as this micro-batch has ended, because
-        the job is behind.
+        the job is behind. So is what comes during the first micro-batch of a run: only the second one
+        publishes the windows that the first one closed.
         """
         self._backlogs[source] = backlog
         if some:
+            self._behind = self._behind or self._began_at is None
             self._in_vain = 0
             self._began_at = self._silent_since = self._clock()
         self._behind = self._behind or not all_of_it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from towpath.bus import Bus
@@ -23,7 +24,8 @@ from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.uplink import ResolvedUplink
 from towpath.protocols.record import JobEntry
-from towpath.streams.pages import last_serial
+from towpath.streams.pages import serial_before
+from towpath.streams.stream_view import stream_view
 
 STREAM_INFO_S = 3.0
 
@@ -227,28 +229,36 @@ def _input(
     )
 
 
-async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> list[ResolvedInput]:
+async def pin_latest(
+    bus: Bus, spec: JobSpec, inputs: list[ResolvedInput], *, recalled_s: float = 0.0
+) -> list[ResolvedInput]:
     """Replace "latest" by its present serial number, so that it means the same after a crash.
 
+    Events that were stored in the last `recalled_s` seconds count as present ones.
     Raises `TowpathError` when the stream's site does not answer.
     """
     latest = {wanted.name for wanted in spec.inputs if wanted.start == "latest"}
     pinned: list[ResolvedInput] = []
     for found in inputs:
         if found.name.split("#")[0] in latest:
-            serial = await _newest_serial(bus, found.origin, found.stream)
+            serial = await _serial_now(bus, found.origin, found.stream, recalled_s)
             found = found.model_copy(update={"after_serial": serial})
         pinned.append(found)
     return pinned
 
 
-async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
-    """Return the newest serial number of a stream; 0 when the stream does not exist yet.
+async def _serial_now(bus: Bus, site: str, stream: str, recalled_s: float) -> int:
+    """Return the serial number before the events of the last seconds; 0 if the stream does not exist yet.
 
     Raises `TowpathError` (site down) when its site does not answer.
     """
     try:
-        return await last_serial(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
+        view = await stream_view(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
+        if view is None or recalled_s == 0:
+            return 0 if view is None else view.last
+        begin = datetime.fromisoformat(view.told_at) - timedelta(seconds=recalled_s)
+        before = await serial_before(bus.connection, site, stream, begin)
+        return view.last if before is None else before
     except TimeoutError as error:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
