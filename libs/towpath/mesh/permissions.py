@@ -19,7 +19,7 @@ Subjects of JetStream that cross between sites, as nats-server names them:
 - `$JSC.R.…`: replies of the origin to the server that makes a mirror
 - `$JS.FC.…`: flow control of mirrors
 - `$JS.ACK.…`: acknowledgements. A leaf may publish them whatever its rights say, so that one site could
-  acknowledge for another. Only those of webhooks may enter a site.
+  acknowledge for another. None may enter a site.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from towpath.contracts.data_plane import (
     INBOXES,
     INTAKE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
-    WEBHOOK_CONSUMER,
     api_prefix,
     gate_prefix,
     inbox_prefix,
@@ -266,7 +265,6 @@ def leaf(site: str) -> Rights:
             *site_calls(site, [">"]),
             f"{gate_prefix(site, '*')}.>",
             f"{mirror_delivery('*', site)}.>",
-            f"$JS.ACK.*.{WEBHOOK_CONSUMER}.>",
             *_FEEDING,
         ],
         deny=[_MQTT_INTERNAL, *_local(site)],

@@ -1,7 +1,8 @@
 """POST the results of jobs to the addresses that their pipelines name: in order, each at least once.
 
-A durable consumer of the output stream keeps the place, and counts the attempts at the next result. So a
-restart of this service loses nothing.
+A durable consumer of the output stream keeps the place, and counts how often the next result was begun with.
+So a restart of this service loses nothing. The place moves on by a call to the site's JetStream: any site could
+send an acknowledgement, see `towpath.mesh.permissions`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import logging
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +23,7 @@ from nats.js.errors import NotFoundError
 
 from towpath.api.event_log import KeptEventReader, span
 from towpath.bus import Bus
-from towpath.contracts.data_plane import WEBHOOK_CONSUMER, output_id, output_stream
+from towpath.contracts.data_plane import WEBHOOK_CONSUMER, api_prefix, output_id, output_stream
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import PipelineView
 from towpath.contracts.pipeline_commands import ListPipelines, ResultUndelivered
@@ -42,7 +44,7 @@ IDLE_S = 20.0
 """Time that a request for results waits when there are none."""
 
 ACK_WAIT_S = 3 * ANSWER_S
-"""The server hands a result out again after this time, if this service died with it."""
+"""The server may hand a result out again after this time, if this service died with it."""
 
 ATTEMPTS = 12
 """Attempts at a result, over about six minutes: a restart of the receiver takes less."""
@@ -146,6 +148,7 @@ class Delivery:
                     await jetstream.consumer_info(stream, WEBHOOK_CONSUMER)
                 else:
                     await self._hand_over(message)
+                    await self._go_on_behind(message)
         finally:
             with contextlib.suppress(*_FAILURES):
                 await reading.unsubscribe()
@@ -165,18 +168,27 @@ class Delivery:
         )
 
     async def _hand_over(self, message: Msg) -> None:
+        """Send a result until it is taken, or was tried often enough. A restart counts as an attempt."""
         attempts = message.metadata.num_delivered
-        problem = await self._post(message)
-        if problem is not None and attempts < ATTEMPTS:
-            await message.nak(delay=pause_s(attempts))
+        while (problem := await self._post(message)) is not None and attempts < ATTEMPTS:
+            await asyncio.sleep(pause_s(attempts))
+            attempts += 1
+        if problem is None:
             return
-        if problem is not None:
-            serial = message.metadata.sequence.stream
-            log.warning("result %d of %s is not taken: %s", serial, self._webhook.job, problem)
-            await self._bus.publish(
-                ResultUndelivered(job=self._webhook.job, serial=serial, attempts=attempts, error=problem)
-            )
-        await message.ack_sync(timeout=ANSWER_S)
+        serial = message.metadata.sequence.stream
+        log.warning("result %d of %s is not taken: %s", serial, self._webhook.job, problem)
+        await self._bus.publish(
+            ResultUndelivered(job=self._webhook.job, serial=serial, attempts=attempts, error=problem)
+        )
+
+    async def _go_on_behind(self, message: Msg) -> None:
+        """Move the place. Raises `ConnectionError` if the site does not take that: the result comes again."""
+        call = f"CONSUMER.RESET.{output_stream(self._webhook.job)}.{WEBHOOK_CONSUMER}"
+        behind = json.dumps({"seq": message.metadata.sequence.stream + 1}).encode()
+        subject = f"{api_prefix(self._webhook.site)}.{call}"
+        answer = await self._bus.connection.request(subject, behind, timeout=ANSWER_S)
+        if error := json.loads(answer.data).get("error"):
+            raise ConnectionError(f"the place is not moved: {error.get('description')}")
 
     async def _post(self, message: Msg) -> str | None:
         """Send a result. Return why it was not taken; None if it was."""

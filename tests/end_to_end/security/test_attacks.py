@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from nats.js.api import AckPolicy, ConsumerConfig
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -23,6 +24,7 @@ from running.attacks import (
     Attack,
 )
 from running.command_line import MESH_TIMEOUT_S
+from running.device_events import publish_events
 from running.promises import promise
 from running.raw_leaf import raw_leaf
 from running.waiting import WITHIN_S, eventually
@@ -30,6 +32,7 @@ from running.whole_mesh import WholeMesh
 from towpath.bus import follow_events
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import ListJobs
+from towpath.contracts.data_plane import IN_STREAM, WEBHOOK_CONSUMER
 from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import now
 
@@ -124,6 +127,26 @@ async def test_eavesdropper_when_others_talk_then_hears_nothing(shared_mesh: Who
         "$LDS.",
     )
     assert [subject for subject, _ in leaf.heard if not subject.startswith(own)] == []
+
+
+@promise("restricted")
+async def test_acknowledgement_when_it_is_for_another_site_then_does_not_come_there(
+    shared_mesh: WholeMesh,
+) -> None:
+    await publish_events(shared_mesh.state.site(VICTIM), "site/awaited", [{"number": 1}])
+    async with open_bus(shared_mesh.at) as bus, raw_leaf(shared_mesh.state, THIEF) as leaf:
+        jetstream = bus.connection.jetstream(domain=VICTIM)
+        place = ConsumerConfig(name=WEBHOOK_CONSUMER, ack_policy=AckPolicy.EXPLICIT)
+        await jetstream.add_consumer(IN_STREAM, place)
+        reading = await jetstream.pull_subscribe_bind(consumer=WEBHOOK_CONSUMER, stream=IN_STREAM)
+        [message] = await reading.fetch(1, timeout=WITHIN_S)
+
+        await leaf.publish(message.reply, b"+ACK")
+
+        # The hub has taken the forgery before this question, and both would go the same way.
+        found = await jetstream.consumer_info(IN_STREAM, WEBHOOK_CONSUMER)
+        await jetstream.delete_consumer(IN_STREAM, WEBHOOK_CONSUMER)
+    assert found.num_ack_pending == 1
 
 
 @pytest.fixture

@@ -3,10 +3,14 @@ outputs of jobs at each site, for followers of answers and for webhooks."""
 
 from __future__ import annotations
 
+from towpath.contracts.data_plane import WEBHOOK_CONSUMER
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.mesh.permissions import CONSUMING, READ, Rights, own_calls, site_calls
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState, reachable
+
+PLACE_OF_WEBHOOK = f"CONSUMER.RESET.*.{WEBHOOK_CONSUMER}"
+"""Call that moves the place of a webhook."""
 
 
 def rights(_: str) -> Rights:
@@ -23,7 +27,7 @@ def rights(_: str) -> Rights:
         f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
     )
     commands = sorted({kind.subject for kind in asked})
-    outputs = (*site_calls("*", READ), *CONSUMING)
+    outputs = (*site_calls("*", (*READ, PLACE_OF_WEBHOOK)), *CONSUMING)
     return Rights(publish=[*commands, ResultUndelivered.wildcard(), *own_calls(reading), *outputs])
 
 
