@@ -122,6 +122,18 @@ REFUSED_BY_GATE = [
         "CONSUMER.CREATE.OBJ_artefacts",
         consumer("OBJ_artefacts", "towpath.v1.command.coordinator.remove"),
     ),
+    *(
+        _gate("hub", "DIRECT.GET.OBJ_artefacts", json.dumps(wanted).encode())
+        for wanted in (
+            {"seq": 1},
+            {"seq": 1, "next_by_subj": "$O.artefacts.C.guessed"},
+            {"seq": 1, "next_by_subj": "$O.artefacts.M.>"},
+            {"last_by_subj": "$O.artefacts.M.*"},
+            {"multi_last": ["$O.artefacts.>"]},
+        )
+    ),
+    _gate("hub", "DIRECT.GET.OBJ_artefacts.$O.artefacts.M.*"),
+    _gate("hub", "STREAM.INFO.OBJ_artefacts", b'{"subjects_filter": ">"}'),
 ]
 """Requests at the gates under the thief's own name."""
 

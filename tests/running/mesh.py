@@ -19,6 +19,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from running.waiting import WITHIN_S, eventually
+from towpath.artefacts.hub_gate import ArtefactGate
+from towpath.artefacts.hub_store import STREAM as ARTEFACTS
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.message import HUB_SCOPE
@@ -92,7 +94,7 @@ class Mesh:
         return self.client(self.state.sites[site].nats_url, self.state.sites[site].login("engine"))
 
     @asynccontextmanager
-    async def gate(self, site: str, permits: Permits = _everyone) -> AsyncIterator[None]:
+    async def gate(self, site: str, permits: Permits = _everyone) -> AsyncIterator[Gate]:
         """Open the gate of a site, or of the hub. In a whole mesh its agent, or the coordinator, does so."""
         if site == HUB_SCOPE:
             url, login = self.state.hub_url, self.state.login("coordinator")
@@ -100,9 +102,11 @@ class Mesh:
             url, login = self.state.sites[site].nats_url, self.state.sites[site].login("agent")
         tls = self.state.hub_tls() if site == HUB_SCOPE else None
         async with await Bus.connect(url, login.user, login.password, name=f"{site}-gate", tls=tls) as bus:
-            await Gate(bus, site, permits).open()
+            special = {ARTEFACTS: ArtefactGate(bus.connection).obstacle} if site == HUB_SCOPE else {}
+            gate = Gate(bus, site, permits, special)
+            await gate.open()
             await flushed(bus.connection)
-            yield
+            yield gate
 
     def device(self, site: str, **options: Any) -> aiomqtt.Client:
         access = self.state.sites[site]

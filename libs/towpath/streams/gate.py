@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 
 Permits = Callable[[str, str], Awaitable[bool]]
 """Tells if a reader may read a stream. Raises `TowpathError` while that cannot be known."""
+
+Obstacle = Callable[[str, str, bytes], Awaitable[str | None]]
+"""Returns why a request may not pass, in words; None if it may: of a reader, by call and body. Raises
+`TimeoutError` while that cannot be known."""
 
 CONSUMER_CREATE = "CONSUMER.CREATE"
 CONSUMER_DELETE = "CONSUMER.DELETE"
@@ -69,10 +73,14 @@ class _Request:
 class Gate:
     """Passes the requests of other sites on to the JetStream of this site, or refuses them."""
 
-    def __init__(self, bus: Bus, site: str, permits: Permits) -> None:
+    def __init__(
+        self, bus: Bus, site: str, permits: Permits, special: Mapping[str, Obstacle] | None = None
+    ) -> None:
+        """Let `permits` decide who reads a stream. `special` streams have an obstacle of their own instead."""
         self._bus = bus
         self._site = site
         self._permits = permits
+        self._special = special or {}
         self._granted: dict[tuple[str, str], float] = {}
         """Reader and stream → until when the reader passes unasked, by the monotonic clock.
 
@@ -111,6 +119,12 @@ class Gate:
         if not _is_inbox(message.reply, request.reader):
             # JetStream would send what is stored there, and for its receiver it would come from JetStream.
             return "wants the answer elsewhere than at an inbox of its own"
+        if special := self._special.get(request.stream):
+            try:
+                return await special(request.reader, request.api, message.data)
+            except TimeoutError as error:
+                log.warning("no answer about %s: %s", request.stream, error)
+                return ""
         if request.call == CONSUMER_CREATE and not _feeds_a_mirror(message.data, request, self._site):
             return "makes a consumer that feeds no mirror of its own"
         if request.call == CONSUMER_DELETE and not FEEDER_NAME.fullmatch(request.api.rpartition(".")[2]):

@@ -10,6 +10,8 @@ from typing import Any
 
 from nats.errors import Error as NatsError
 
+from towpath.artefacts.hub_gate import ArtefactGate
+from towpath.artefacts.hub_store import STREAM as ARTEFACTS
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.bus.announcements import Announcements
@@ -129,7 +131,8 @@ class _Parts:
         reading = Reading(self.situation.registry)
         await bus.serve(MayRead, reading.decide, service="coordinator")
         await violations.watch(bus, settings.home.log)
-        await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE)).open()
+        readable = {ARTEFACTS: ArtefactGate(bus.connection).obstacle}
+        await Gate(bus, HUB_SCOPE, partial(reading.may_read, HUB_SCOPE), readable).open()
         await PipelineCommands(self.situation, self.pipelines, self.applies).serve(bus)
         await self.uplinks.serve(bus)
         await self.broadcasts.serve(bus)

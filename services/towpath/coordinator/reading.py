@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from towpath.artefacts.hub_store import STREAM as ARTEFACTS
 from towpath.contracts.data_plane import mirror_stream, rejected_stream, shadow_stream, uplink_stream
-from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.reading import MayRead, ReadingDecision
 from towpath.contracts.uplink import ResolvedUplink
 from towpath.coordinator.registry.jobs import Registry
@@ -25,9 +23,7 @@ class Reading:
         return ReadingDecision(may_read=await self.may_read(command.site, command.reader, command.stream))
 
     async def may_read(self, site: str, reader: str, stream: str) -> bool:
-        """Tell if a site needs a stream of another one, or of the hub."""
-        if site == HUB_SCOPE:
-            return stream == ARTEFACTS
+        """Tell if a site needs a stream of another one. No stream of the hub is read whole."""
         jobs = (await self._registry.jobs()).values()
         operations = await self._registry.records(await self._registry.unfinished())
         uplinks = (await UplinkStore(self._registry).all()).values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator
 
@@ -10,18 +11,31 @@ import pytest
 from nats.aio.client import Client
 
 from running.mesh import Mesh
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
+from towpath.artefacts import hub_store
 from towpath.artefacts.archive import digest_of
-from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
+from towpath.artefacts.hub_gate import ArtefactGate
+from towpath.artefacts.hub_store import (
+    CHUNK_BYTES,
+    STREAM,
+    SUBJECTS,
+    Description,
+    HubArtefacts,
+    described_at,
+    fetch,
+    subject_of,
+)
+from towpath.contracts.data_plane import gate_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE
+from towpath.streams.gate import Gate
 
 
 @pytest.fixture(autouse=True)
-async def gate(mesh: Mesh) -> AsyncIterator[None]:
+async def gate(mesh: Mesh) -> AsyncIterator[Gate]:
     """Open the hub's gate for artefacts, as the coordinator does."""
-    async with mesh.gate(HUB_SCOPE):
-        yield
+    async with mesh.gate(HUB_SCOPE) as opened:
+        yield opened
 
 
 async def chunks_kept(client: Client) -> int:
@@ -43,6 +57,44 @@ async def test_artefact_when_a_site_asks_for_it_then_it_arrives_whole_in_chunks(
         assert await chunks_kept(coordinator) == before + 3
         assert await artefacts.put(content) == digest
         assert await chunks_kept(coordinator) == before + 3
+
+
+async def test_artefact_when_a_site_does_not_know_its_digest_then_gets_no_part_of_it(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        digest = await artefacts.put(b"code of jfk")
+        described = await described_at(coordinator, subject_of(digest))
+        assert described is not None
+
+        async def part(agent: Client, site: str) -> bytes:
+            wanted = json.dumps({"seq": 1, "next_by_subj": described.chunks_at}).encode()
+            subject = f"{gate_prefix(HUB_SCOPE, site)}.DIRECT.GET.{STREAM}"
+            return (await agent.request(subject, wanted, timeout=WITHIN_S)).data
+
+        assert b"refused" in await part(jfk, "jfk")
+        assert await fetch(jfk, digest) == b"code of jfk"
+        assert await part(jfk, "jfk") == b"code of jfk"
+        assert b"refused" in await part(lga, "lga")
+
+
+async def test_artefact_when_another_coordinator_leads_midway_then_arrives_whole(
+    mesh: Mesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, asked = hub_store._chunks, []
+
+    async def of_another_coordinator(connection: Client, described: Description) -> bytes:
+        if not asked:
+            gate._special[STREAM] = ArtefactGate(gate._bus.connection).obstacle
+        asked.append(described)
+        return await parts(connection, described)
+
+    monkeypatch.setattr(hub_store, "_chunks", of_another_coordinator)
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        assert await fetch(agent, await artefacts.put(b"code")) == b"code"
+    assert len(asked) == 2
 
 
 async def test_artefact_when_no_one_needs_it_then_it_is_deleted_once_it_is_old_enough(mesh: Mesh) -> None:
