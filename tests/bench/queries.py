@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean, median
 
 from benchmark import EDGE, Benchmark, Say, Scale
 from compositions_usage import usage_of
@@ -47,7 +48,8 @@ CostOf = Callable[[Sequence[str]], Awaitable[dict[str, Value]]]
 EVENTS = "events/s"
 AT_A_TIME = 4
 PLANNED = "CPU s for 1,000"
-FIRST = "first answer, s"
+FIRST = "first answer, median, s"
+FIRST_ANSWERS = 10
 STEADY_S = 3.0
 RATIO = "ratio"
 
@@ -98,11 +100,13 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     apart = await _apart(cost, twenty())
     _compared(measured, "20 queries in one text", together, "in 20 texts", apart, Target(at_most=0.2))
     say("one query, and a second one upon it")
-    one = await cost([SIMPLE])
+    # By turns, because a machine is not equally fast all the time.
+    before = await cost([SIMPLE])
     both = await cost([SIMPLE + SECOND])
+    one = _mean(before, await cost([SIMPLE]))
     _compared(measured, "two queries of one average", both, "the first alone", one, Target(at_most=1.05))
-    say("the first answer")
-    measured.cases.append(await _first_answer(mesh))
+    say("first answers")
+    measured.cases.append(await _first_answers(mesh))
     say("a sample")
     sampled = await cost([SAMPLED])
     _compared(measured, "the average of a sample of 0.2", sampled, "of all", one, Target(at_most=0.4))
@@ -133,6 +137,10 @@ def _compared(
     assert isinstance(theirs, float | int)
     measured.cases.append(Case(other_name, others))
     measured.cases.append(Case(name, {**figures, RATIO: rounded(mine / theirs)}, {RATIO: target}))
+
+
+def _mean(*figures: dict[str, Value]) -> dict[str, Value]:
+    return {name: rounded(fmean(float(each[name] or 0) for each in figures)) for name in figures[0]}
 
 
 async def _alone(mesh: MeasuredMesh, seconds: float) -> float:
@@ -214,16 +222,20 @@ async def _answers(mesh: MeasuredMesh, spec: PipelineSpec) -> dict[tuple[str, st
     return found
 
 
-async def _first_answer(mesh: MeasuredMesh) -> Case:
-    """Run a query at a site that has run others, and wait for its first answer."""
+async def _first_answers(mesh: MeasuredMesh) -> Case:
+    """Run a query again and again at a site that has run others, and wait for its first answer."""
+    waited: list[float] = []
     async with load(mesh.load_spec(EDGE.name, rate=1_000.0, sensors=SENSORS)) as sending:
-        await asyncio.sleep(STEADY_S)
-        begun = time.monotonic()
-        asked = [await _run(mesh, NOW)]
-        await until(lambda: _have_answers(mesh, asked), FIRST_S, "the first answer")
-        figures: dict[str, Value] = {FIRST: rounded(time.monotonic() - begun)}
+        for _ in range(FIRST_ANSWERS):
+            await asyncio.sleep(STEADY_S)
+            begun = time.monotonic()
+            asked = [await _run(mesh, NOW)]
+            await until(lambda: _have_answers(mesh, asked), FIRST_S, "the first answer")  # noqa: B023
+            waited.append(time.monotonic() - begun)
+            await _remove(mesh, asked)
         await sending.stop()
-    await _remove(mesh, asked)
+    longest = f"longest of {FIRST_ANSWERS}"
+    figures: dict[str, Value] = {FIRST: rounded(median(waited)), longest: rounded(max(waited))}
     return Case("run a query that answers every second", figures, {FIRST: Target(at_most=3.0)})
 
 

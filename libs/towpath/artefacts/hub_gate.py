@@ -1,8 +1,8 @@
-"""Which requests of sites for artefacts at the hub pass: those of a site that knows an artefact's digest.
+"""Let a site read an artefact at the hub if it knows the artefact's digest.
 
-A digest is as good as a key: no one can guess it, and only sites that run the code are told it. The parts of an
-artefact lie under a name that could be guessed. So a site gets the description of an artefact for its digest,
-and then the parts that this description names. It can list and copy nothing.
+A digest is as good as a key: no one can guess it, and only sites that run the code are told it. The parts of
+an artefact lie under a name that could be guessed. So a site gets the description of an artefact for its
+digest, and then the parts that this description names. It can list and copy nothing.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ FETCH_S = 60.0
 AGAIN_S = 0.2
 NOT_THERE = "404"
 REFUSED = "403"
-"""The hub's gate takes requests for parts from those who have asked it for the description. Another coordinator
-does not know that."""
+"""The hub's gate takes requests for parts from those who have asked it for the description. Another
+coordinator does not know that."""
 
 
 class HubArtefacts:

@@ -76,7 +76,7 @@ class Gate:
     def __init__(
         self, bus: Bus, site: str, permits: Permits, special: Mapping[str, Obstacle] | None = None
     ) -> None:
-        """Let `permits` decide who reads a stream. `special` streams have an obstacle of their own instead."""
+        """Let `permits` decide who reads a stream. Those in `special` have an obstacle of their own."""
         self._bus = bus
         self._site = site
         self._permits = permits

@@ -1,7 +1,7 @@
 """POST the results of jobs to the addresses that their pipelines name: in order, each at least once.
 
-A durable consumer of the output stream keeps the place, and counts how often the next result was begun with.
-So a restart of this service loses nothing. The place moves on by a call to the site's JetStream: any site could
+A durable consumer of the output stream keeps the place, and counts how often the next result was handed out.
+So a restart of this service loses nothing. A call to the site's JetStream moves the place on: any site could
 send an acknowledgement, see `towpath.mesh.permissions`.
 """
 

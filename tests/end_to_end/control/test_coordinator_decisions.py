@@ -48,7 +48,9 @@ async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_me
     assert assignment.inputs[0].after_serial == newest >= 3
 
 
-async def test_input_when_windows_of_the_job_are_awaited_then_begins_a_window_before_now(trial: Trial) -> None:
+async def test_input_when_windows_of_the_job_are_awaited_then_begins_a_window_before_now(
+    trial: Trial,
+) -> None:
     streams = await streams_of_jfk(trial)
     async with trial.running.device("jfk") as device:
         for number in range(3):

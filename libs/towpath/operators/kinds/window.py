@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BOUNDS = ("window_start", "window_end")
 
 MOST_RECALLED_S = 10.0
-"""More events would make the first micro-batch slow, and a window that is longer is not awaited so eagerly."""
+"""More events would make the first micro-batch slow, and longer windows are not awaited so eagerly."""
 
 
 def compile_window(operator: Window, events: JobEvents) -> DataFrame:
