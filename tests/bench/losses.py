@@ -9,6 +9,7 @@ import asyncio
 import signal
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from accounted_flow import Flow, flowing
 from benchmark import CLOUD, EDGE, Benchmark, Say, Scale
@@ -18,7 +19,7 @@ from measured_mesh import MeasuredMesh, temporary_home
 from towpath.contracts.commands import OperationState
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.site import MeshSpec, SiteState
+from towpath.contracts.site import MeshSpec
 from towpath.contracts.standby import FailOverJob, ForecastFailover, StandbyView
 from towpath.lab.guard.machine import Machine
 from towpath.lab.harness.stage import ASK_S, ATTEMPT_S, Stage, stage
@@ -161,7 +162,7 @@ class _Trial:
 
     async def _fail_over(self) -> None:
         bus = self._stage.bus
-        await until(self._is_missed, MISSED_S, LOOK_EVERY_S)
+        await until(partial(self._stage.is_missed, EDGE.name), MISSED_S, LOOK_EVERY_S)
         question = ForecastFailover(job=self._name)
         self._forecast = await bus.request(question, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
         begun = time.monotonic()
@@ -170,10 +171,6 @@ class _Trial:
         self._failover_s = time.monotonic() - begun
         if answer.state is not OperationState.COMPLETED:
             raise RuntimeError(f"{self._name} did not go on: {answer.state}, {answer.note}")
-
-    async def _is_missed(self) -> bool:
-        sites = await self._stage.ask_sites()
-        return any(each.site == EDGE.name and each.state is SiteState.DOWN for each in sites)
 
 
 BENCHMARK = Benchmark("losses", "what is lost by what cause", (), measure, True)

@@ -85,6 +85,10 @@ class Stage:
         """Return all sites. Raises `TowpathError` if the coordinator does not answer."""
         return (await self.bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
 
+    async def is_missed(self, site: str) -> bool:
+        """Tell if the coordinator holds a site for down. Raises `TowpathError` if it does not answer."""
+        return any(each.site == site and each.state is SiteState.DOWN for each in await self.ask_sites())
+
     async def accepted_epochs(self, output: ResolvedOutput) -> list[int]:
         """Return the epochs that a job's output accepts. Raises `TimeoutError` if its site is away."""
         view = await stream_view(self.bus.connection, output.site, output.stream, timeout_s=ATTEMPT_S)

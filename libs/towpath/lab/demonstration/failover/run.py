@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import EventIdentity
@@ -15,7 +16,6 @@ from towpath.checker.observation import ReceivedMessage
 from towpath.contracts.commands import DeployJob, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.site import SiteState
 from towpath.contracts.standby import FailOverJob, ForecastFailover, ListStandbys, StandbyView
 from towpath.lab.demonstration.failover.jobs import (
     CLOUD,
@@ -185,7 +185,7 @@ class FailoverDemonstration:
             died_at = time.time()
             self.say(f"{LOST} is dead: all its processes are killed")
             self._copy_mb = await asyncio.to_thread(self._size_of_copy)
-            await _until(self._is_missed, MISSED_S, f"{LOST} is not missed")
+            await _until(partial(self.stage.is_missed, LOST), MISSED_S, f"{LOST} is not missed")
             missed_at = time.time()
             await self._forecast(observed)
             decided_at = time.time()
@@ -210,11 +210,6 @@ class FailoverDemonstration:
             went_on_at=went_on_at,
             returned_at=returned_at,
             ordinary_at=ordinary_at,
-        )
-
-    async def _is_missed(self) -> bool:
-        return any(
-            each.site == LOST and each.state is SiteState.DOWN for each in await self.stage.ask_sites()
         )
 
     async def _forecast(self, observed: Sequence[ObservedJob]) -> None:
