@@ -132,6 +132,7 @@ REFUSED_BY_GATE = [
             {"multi_last": ["$O.artefacts.>"]},
         )
     ),
+    _gate("hub", "DIRECT.GET.OBJ_artefacts", b"[" * 100_000),
     _gate("hub", "DIRECT.GET.OBJ_artefacts.$O.artefacts.M.*"),
     _gate("hub", "STREAM.INFO.OBJ_artefacts", b'{"subjects_filter": ">"}'),
 ]

@@ -102,8 +102,8 @@ class Mesh:
             url, login = self.state.sites[site].nats_url, self.state.sites[site].login("agent")
         tls = self.state.hub_tls() if site == HUB_SCOPE else None
         async with await Bus.connect(url, login.user, login.password, name=f"{site}-gate", tls=tls) as bus:
-            special = {ARTEFACTS: ArtefactGate(bus.connection).obstacle} if site == HUB_SCOPE else {}
-            gate = Gate(bus, site, permits, special)
+            checks = {ARTEFACTS: ArtefactGate(bus.connection).obstacle} if site == HUB_SCOPE else {}
+            gate = Gate(bus, site, permits, checks)
             await gate.open()
             await flushed(bus.connection)
             yield gate

@@ -18,7 +18,7 @@ _DIRECT_GET = f"DIRECT.GET.{STREAM}"
 _DESCRIPTION = re.compile(re.escape(META) + r"[\w=-]{88}")
 """Subject of a description: a SHA-256 digest in hexadecimal, in base 64. It has no wildcard."""
 
-UNKNOWN = "names no artefact whose digest it knows"
+UNKNOWN = "asks for more than an artefact whose digest it has named"
 
 
 class ArtefactGate:
@@ -49,5 +49,5 @@ def _pairs(body: bytes) -> object:
     """Return the fields of a request in their order: the server would take the last of two with one name."""
     try:
         return json.loads(body, object_pairs_hook=list)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

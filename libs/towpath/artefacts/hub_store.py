@@ -1,7 +1,8 @@
-"""Artefacts at the hub, in a JetStream object store: written by the coordinator, read by every site.
+"""Artefacts at the hub, in a JetStream object store, which the coordinator writes.
 
-Sites read them message by message with direct gets. The client's own `get` makes a consumer at the hub,
-and waits without end when the link breaks midway.
+A site that knows an artefact's digest may read it, see `hub_gate`. Sites read artefacts message by message
+with direct gets. The client's own `get` makes a consumer at the hub, and waits without end when the link
+breaks midway.
 """
 
 from __future__ import annotations
@@ -45,8 +46,7 @@ FETCH_S = 60.0
 AGAIN_S = 0.2
 NOT_THERE = "404"
 REFUSED = "403"
-"""The hub's gate takes requests for parts from those who have asked it for the description. Another
-coordinator does not know that."""
+"""Status of an answer by the hub's gate, to someone who has not named the artefact's digest."""
 
 
 class HubArtefacts:
@@ -145,8 +145,6 @@ async def fetch(connection: Client, digest: str, *, within_s: float = FETCH_S) -
     try:
         async with asyncio.timeout(within_s):
             content = await _content(connection, digest)
-            if digest_of(content) != digest:  # Another coordinator leads since: it must be asked first, too.
-                content = await _content(connection, digest)
     except TimeoutError as error:
         raise TowpathError(
             ErrorCode.UNREACHABLE,
@@ -165,28 +163,31 @@ async def fetch(connection: Client, digest: str, *, within_s: float = FETCH_S) -
 
 
 async def _content(connection: Client, digest: str) -> bytes:
-    described = await _described(connection, digest)
-    if described is None:
-        raise TowpathError(
-            ErrorCode.FAILED,
-            "the hub no longer has this artefact: deploy or update the job again",
-            field="artefact",
-            value=digest,
-        )
-    return await _chunks(connection, described)
-
-
-async def _chunks(connection: Client, described: Description) -> bytes:
+    """Return the parts of an artefact, put together. Raises `TowpathError` if the hub has none."""
     parts: list[bytes] = []
-    after = 0
-    for _ in range(described.chunks):
-        wanted = {"seq": after + 1, "next_by_subj": described.chunks_at}
-        message = await _persistently(connection, wanted)
-        if message is None:
-            break  # It was deleted meanwhile, or is refused. The digest will not match.
-        parts.append(message.data)
-        after = int((message.headers or {})["Nats-Sequence"])
-    return b"".join(parts)
+    after, missed = 0, False
+    while True:
+        # Before each part, because a gate gives parts to those who have just named the digest. Another
+        # coordinator may lead by now.
+        described = await _described(connection, digest)
+        if described is None:
+            raise TowpathError(
+                ErrorCode.FAILED,
+                "the hub no longer has this artefact: deploy or update the job again",
+                field="artefact",
+                value=digest,
+            )
+        if len(parts) == described.chunks:
+            return b"".join(parts)
+        message = await _persistently(connection, {"seq": after + 1, "next_by_subj": described.chunks_at})
+        if message is not None:
+            parts.append(message.data)
+            after = int((message.headers or {})["Nats-Sequence"])
+        elif missed:
+            return b""  # It was deleted meanwhile. The digest will not match.
+        else:  # Of the hub's servers, the one that the gate asked may not have had the description yet.
+            missed = True
+            await asyncio.sleep(AGAIN_S)
 
 
 async def _described(connection: Client, digest: str) -> Description | None:

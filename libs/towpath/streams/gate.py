@@ -74,13 +74,13 @@ class Gate:
     """Passes the requests of other sites on to the JetStream of this site, or refuses them."""
 
     def __init__(
-        self, bus: Bus, site: str, permits: Permits, special: Mapping[str, Obstacle] | None = None
+        self, bus: Bus, site: str, permits: Permits, own_checks: Mapping[str, Obstacle] | None = None
     ) -> None:
-        """Let `permits` decide who reads a stream. Those in `special` have an obstacle of their own."""
+        """Let `permits` decide who reads a stream, but for streams that have a check of their own."""
         self._bus = bus
         self._site = site
         self._permits = permits
-        self._special = special or {}
+        self._own_checks = own_checks or {}
         self._granted: dict[tuple[str, str], float] = {}
         """Reader and stream → until when the reader passes unasked, by the monotonic clock.
 
@@ -119,9 +119,9 @@ class Gate:
         if not _is_inbox(message.reply, request.reader):
             # JetStream would send what is stored there, and for its receiver it would come from JetStream.
             return "wants the answer elsewhere than at an inbox of its own"
-        if special := self._special.get(request.stream):
+        if check := self._own_checks.get(request.stream):
             try:
-                return await special(request.reader, request.api, message.data)
+                return await check(request.reader, request.api, message.data)
             except TimeoutError as error:
                 log.warning("no answer about %s: %s", request.stream, error)
                 return ""
@@ -183,5 +183,5 @@ def _feeds_a_mirror(body: bytes, request: _Request, site: str) -> bool:
             and config.get("ack_policy") == "none"
             and not config.keys() & {"durable_name", "deliver_group"}
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False

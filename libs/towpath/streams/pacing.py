@@ -3,7 +3,8 @@
 Spark's own trigger starts micro-batches at whole multiples of an interval. So all jobs of a machine start at
 the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
 micro-batch is due an interval after the last one began, and then starts as soon as there are events. So a
-pipeline passes events on as soon as it has them, with as many micro-batches as before.
+pipeline passes events on as soon as it has them, with as many micro-batches as before, and one more after a
+start.
 
 Micro-batches that are windows of processing time begin at multiples of the interval, with or without events.
 Spark's trigger waits for such a moment by a clock that people set: after an hour ahead, it stood still for an

@@ -18,6 +18,7 @@ from datetime import datetime
 import aiohttp
 import nats.errors
 from nats.aio.msg import Msg
+from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
@@ -27,6 +28,7 @@ from towpath.contracts.data_plane import WEBHOOK_CONSUMER, api_prefix, output_id
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import PipelineView
 from towpath.contracts.pipeline_commands import ListPipelines, ResultUndelivered
+from towpath.streams.pages import last_serial, serial_before
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -119,6 +121,8 @@ class Delivery:
         self._client = client
         self._webhook = webhook
         self._since = since
+        self._done = 0
+        """The newest result that needs no further attempt. The place may still be before it."""
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -137,7 +141,7 @@ class Delivery:
         try:
             await jetstream.consumer_info(stream, WEBHOOK_CONSUMER)
         except NotFoundError:
-            await jetstream.add_consumer(stream, self._place())
+            await self._make_place(jetstream, await self._beginning())
         reading = await jetstream.pull_subscribe_bind(consumer=WEBHOOK_CONSUMER, stream=stream)
         try:
             while True:
@@ -147,25 +151,41 @@ class Delivery:
                     # A place that was deleted looks like one without news.
                     await jetstream.consumer_info(stream, WEBHOOK_CONSUMER)
                 else:
-                    await self._hand_over(message)
-                    await self._go_on_behind(message)
+                    serial = message.metadata.sequence.stream
+                    if serial > self._done:
+                        await self._hand_over(message)
+                        self._done = serial
+                    await self._move_place(jetstream, serial + 1)
         finally:
             with contextlib.suppress(*_FAILURES):
                 await reading.unsubscribe()
 
-    def _place(self) -> ConsumerConfig:
-        """Describe a place at which one result waits for its end: the next may not overtake it."""
-        policy = DeliverPolicy.ALL if self._since is None else DeliverPolicy.BY_START_TIME
-        return ConsumerConfig(
+    async def _beginning(self) -> int:
+        """Return the serial number of the first result that the address gets."""
+        if self._since is None:
+            return 1
+        connection, site, stream = self._bus.connection, self._webhook.site, output_stream(self._webhook.job)
+        before = await serial_before(connection, site, stream, self._since)
+        return 1 + (await last_serial(connection, site, stream) if before is None else before)
+
+    async def _make_place(self, jetstream: JetStreamContext, serial: int) -> None:
+        """Make a place at which one result waits for its end: the next may not overtake it.
+
+        It begins at a serial number. One that begins at a time takes no other place that is before it, and
+        the clocks of two machines differ.
+        """
+        self._done = serial - 1
+        place = ConsumerConfig(
             name=WEBHOOK_CONSUMER,
             durable_name=WEBHOOK_CONSUMER,
             ack_policy=AckPolicy.EXPLICIT,
             ack_wait=ACK_WAIT_S,
             max_ack_pending=1,
-            deliver_policy=policy,
-            opt_start_time=self._since,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=serial,
             inactive_threshold=UNUSED_S,
         )
+        await jetstream.add_consumer(output_stream(self._webhook.job), place)
 
     async def _hand_over(self, message: Msg) -> None:
         """Send a result until it is taken, or was tried often enough. A restart counts as an attempt."""
@@ -181,14 +201,16 @@ class Delivery:
             ResultUndelivered(job=self._webhook.job, serial=serial, attempts=attempts, error=problem)
         )
 
-    async def _go_on_behind(self, message: Msg) -> None:
-        """Move the place. Raises `ConnectionError` if the site does not take that: the result comes again."""
-        call = f"CONSUMER.RESET.{output_stream(self._webhook.job)}.{WEBHOOK_CONSUMER}"
-        behind = json.dumps({"seq": message.metadata.sequence.stream + 1}).encode()
-        subject = f"{api_prefix(self._webhook.site)}.{call}"
-        answer = await self._bus.connection.request(subject, behind, timeout=ANSWER_S)
-        if error := json.loads(answer.data).get("error"):
-            raise ConnectionError(f"the place is not moved: {error.get('description')}")
+    async def _move_place(self, jetstream: JetStreamContext, serial: int) -> None:
+        """Move the place to a result. Raises one of `_FAILURES`, and then the one before comes again."""
+        stream = output_stream(self._webhook.job)
+        call = f"{api_prefix(self._webhook.site)}.CONSUMER.RESET.{stream}.{WEBHOOK_CONSUMER}"
+        answer = await self._bus.connection.request(
+            call, json.dumps({"seq": serial}).encode(), timeout=ANSWER_S
+        )
+        if "error" in json.loads(answer.data):  # An earlier version has made it, to begin at a time.
+            await jetstream.delete_consumer(stream, WEBHOOK_CONSUMER)
+            await self._make_place(jetstream, serial)
 
     async def _post(self, message: Msg) -> str | None:
         """Send a result. Return why it was not taken; None if it was."""

@@ -2,7 +2,7 @@
 
 The supervisor comes first: it starts the others. It is killed, as it may be at any moment: asked to end, it
 would end the mesh. The coordinator that leads comes last: by then its spares are of the new version. Jobs run
-on at their sites. The servers of the hub are no part of Towpath, and stay as they are.
+on at their sites. The servers of the hub restart only where the new version gives them other settings.
 
 An upgrade that was interrupted is begun again: to restart a service twice does no harm.
 """

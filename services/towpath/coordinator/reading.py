@@ -23,7 +23,7 @@ class Reading:
         return ReadingDecision(may_read=await self.may_read(command.site, command.reader, command.stream))
 
     async def may_read(self, site: str, reader: str, stream: str) -> bool:
-        """Tell if a site needs a stream of another one. No stream of the hub is read whole."""
+        """Tell if a site needs a stream of another one. None needs one of the hub, but for its artefacts."""
         jobs = (await self._registry.jobs()).values()
         operations = await self._registry.records(await self._registry.unfinished())
         uplinks = (await UplinkStore(self._registry).all()).values()

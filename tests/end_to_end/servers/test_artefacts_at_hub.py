@@ -81,20 +81,24 @@ async def test_artefact_when_a_site_does_not_know_its_digest_then_gets_no_part_o
 async def test_artefact_when_another_coordinator_leads_midway_then_arrives_whole(
     mesh: Mesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts, asked = hub_store._chunks, []
+    described = hub_store._described
+    content = os.urandom(CHUNK_BYTES + 4711)
 
-    async def of_another_coordinator(connection: Client, described: Description) -> bytes:
-        if not asked:
-            gate._special[STREAM] = ArtefactGate(gate._bus.connection).obstacle
-        asked.append(described)
-        return await parts(connection, described)
+    async def then_another_leads(connection: Client, digest: str) -> Description | None:
+        found = await described(connection, digest)
+        if len(leaders) < 3:  # Also between a description and its part.
+            leaders.append(ArtefactGate(gate._bus.connection))
+            gate._own_checks[STREAM] = leaders[-1].obstacle
+        return found
 
-    monkeypatch.setattr(hub_store, "_chunks", of_another_coordinator)
+    leaders: list[ArtefactGate] = [ArtefactGate(gate._bus.connection)] * 2
     async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
         artefacts = HubArtefacts(coordinator)
         await artefacts.ensure()
-        assert await fetch(agent, await artefacts.put(b"code")) == b"code"
-    assert len(asked) == 2
+        digest = await artefacts.put(content)
+        monkeypatch.setattr(hub_store, "_described", then_another_leads)
+        assert digest_of(await fetch(agent, digest)) == digest
+    assert len(leaders) == 3
 
 
 async def test_artefact_when_no_one_needs_it_then_it_is_deleted_once_it_is_old_enough(mesh: Mesh) -> None:

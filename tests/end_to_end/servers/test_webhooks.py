@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ import aiohttp
 import nats
 import pytest
 from nats.aio.client import Client
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from running.promises import promise
 from running.servers import Server
@@ -21,6 +22,7 @@ from running.webhook_receiver import Receiver, receiving
 from towpath.api import webhooks
 from towpath.api.webhooks import Delivery, Webhook
 from towpath.bus import Bus
+from towpath.contracts.data_plane import WEBHOOK_CONSUMER
 from towpath.contracts.message import Message, now
 from towpath.contracts.pipeline_commands import ResultUndelivered
 from towpath.tasks import end
@@ -31,7 +33,7 @@ STREAM, SUBJECT = "OUT_sums", "results"
 @pytest.fixture
 async def connection(nats_server: Server) -> AsyncIterator[Client]:
     client = await nats.connect(nats_server.url)
-    await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECT])
+    await client.jetstream().add_stream(name=STREAM, subjects=[SUBJECT], allow_direct=True)
     yield client
     await client.close()
 
@@ -94,6 +96,35 @@ async def test_webhook_when_named_later_then_gets_results_from_then_on(
 
     async with delivering(connection, receiver.url, since):
         await eventually(lambda: receiver.taken == ["new"])
+
+
+@pytest.mark.parametrize("made_by_time", [False, True], ids=["new place", "place of an earlier version"])
+async def test_webhook_when_the_clock_of_the_site_is_behind_then_gets_each_result_from_then_on(
+    connection: Client, receiver: Receiver, *, made_by_time: bool
+) -> None:
+    since = now() + timedelta(hours=1)
+    await publish(connection, "old")
+    if made_by_time:
+        place = ConsumerConfig(
+            durable_name=WEBHOOK_CONSUMER,
+            ack_policy=AckPolicy.EXPLICIT,
+            max_ack_pending=1,
+            deliver_policy=DeliverPolicy.BY_START_TIME,
+            opt_start_time=since,
+        )
+        await connection.jetstream().add_consumer(STREAM, place)
+    else:
+        async with delivering(connection, receiver.url, since):
+            await eventually(lambda: has_place(connection))
+
+    await publish(connection, "a", "b", "c")
+
+    async with delivering(connection, receiver.url, since):
+        await eventually(lambda: receiver.taken == ["a", "b", "c"])
+
+
+async def has_place(connection: Client) -> bool:
+    return bool(await connection.jetstream().consumers_info(STREAM))
 
 
 async def test_result_when_refused_each_time_then_is_told_and_the_next_one_follows(

@@ -86,7 +86,7 @@ class Stage:
         return (await self.bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
 
     async def is_missed(self, site: str) -> bool:
-        """Tell if the coordinator holds a site for down. Raises `TowpathError` if it does not answer."""
+        """Tell if the coordinator considers a site down. Raises `TowpathError` if it does not answer."""
         return any(each.site == site and each.state is SiteState.DOWN for each in await self.ask_sites())
 
     async def accepted_epochs(self, output: ResolvedOutput) -> list[int]:

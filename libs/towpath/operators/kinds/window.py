@@ -68,7 +68,7 @@ def punctuated_ms(operator: Operator) -> int:
 
 
 def recalled_s(operator: Operator) -> float:
-    """Return the seconds before its start that a new job reads, too: a window ends in them.
+    """Return the seconds before its start that a new job reads, too: a window ends in them, if it is short.
 
     Readers of windows with punctuations wait for the first of them. 0 for other operators.
     """

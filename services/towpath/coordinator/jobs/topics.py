@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
+
+import nats.errors
 
 from towpath.bus import Bus
 from towpath.composition.graph import Stream
@@ -25,7 +28,7 @@ from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.uplink import ResolvedUplink
 from towpath.protocols.record import JobEntry
 from towpath.streams.pages import serial_before
-from towpath.streams.stream_view import stream_view
+from towpath.streams.stream_view import StreamView, stream_view
 
 STREAM_INFO_S = 3.0
 
@@ -253,16 +256,26 @@ async def _serial_now(bus: Bus, site: str, stream: str, recalled_s: float) -> in
     Raises `TowpathError` (site down) when its site does not answer.
     """
     try:
-        view = await stream_view(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
-        if view is None or recalled_s == 0:
-            return 0 if view is None else view.last
-        begin = datetime.fromisoformat(view.told_at) - timedelta(seconds=recalled_s)
-        before = await serial_before(bus.connection, site, stream, begin)
-        return view.last if before is None else before
-    except TimeoutError as error:
+        async with asyncio.timeout(STREAM_INFO_S):
+            view = await stream_view(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
+            if view is None:
+                return 0
+            # The server searches by time, and finds anything if its clock was set back.
+            if recalled_s == 0 or view.last == 0 or _seconds_old(view) < 0:
+                return view.last
+            begin = datetime.fromisoformat(view.told_at) - timedelta(seconds=recalled_s)
+            before = await serial_before(bus.connection, site, stream, begin)
+            return view.last if before is None else before
+    except (TimeoutError, nats.errors.Error) as error:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
         ) from error
+
+
+def _seconds_old(view: StreamView) -> float:
+    """Return the age of the newest event, by the clock of the stream's server."""
+    told_at, stored_at = (datetime.fromisoformat(at) for at in (view.told_at, view.last_stored_at))
+    return (told_at - stored_at).total_seconds()
 
 
 def with_current_sites(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
