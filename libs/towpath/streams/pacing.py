@@ -27,8 +27,9 @@ GRACE_S = 1.0
 """Longest time that a micro-batch waits for events once it is due. Spark may then run one without events, to
 close windows, as it does with a trigger of its own."""
 LEAST_GRACE_S = 0.2
-"""The same where micro-batches are due at once. It spares idle planning. As long as no events come it doubles
-each time, up to `GRACE_S`: Spark has closed its windows by then."""
+"""The same where micro-batches are due at once. It spares idle planning."""
+LONGEST_GRACE_S = 10.0
+"""As long as no events come, the wait doubles each time, up to this: Spark has closed its windows by then."""
 
 MOST_DOUBLINGS = 8
 
@@ -94,7 +95,8 @@ class Pace:
     @property
     def grace_s(self) -> float:
         """Seconds that a micro-batch which is due waits for events."""
-        return min(GRACE_S, max(LEAST_GRACE_S, self.trigger_s / 2) * 2 ** min(self._in_vain, MOST_DOUBLINGS))
+        first_s = min(max(self.trigger_s / 2, LEAST_GRACE_S), GRACE_S)
+        return min(first_s * 2 ** min(self._in_vain, MOST_DOUBLINGS), LONGEST_GRACE_S)
 
     def await_turn(self, source: str, backlog: Backlog, paused: Callable[[], bool]) -> None:
         """Wait until `source` is to plan. Only the first source of a micro-batch waits: for any of them.
