@@ -101,7 +101,8 @@ _OWN = f"{mirror_delivery(VICTIM, THIEF)}.M.x"
 _CREATE = "CONSUMER.CREATE.IN"
 
 REFUSED_BY_GATE = [
-    *(_gate(VICTIM, call) for call in ("STREAM.INFO.IN", "DIRECT.GET.IN", "DIRECT.GET.OUT_a", "STREAM.LIST")),
+    # The first is in `make test`: jobs of tests before may have read IN a moment ago.
+    *(_gate(VICTIM, call) for call in ("DIRECT.GET.OUT_a", "STREAM.INFO.IN", "DIRECT.GET.IN", "STREAM.LIST")),
     *(_gate(VICTIM, call) for call in ("STREAM.DELETE.IN", "STREAM.PURGE.IN", "STREAM.MSG.GET.IN")),
     *(
         _gate("hub", call)

@@ -121,6 +121,7 @@ def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_that_ma
 
 def test_latest_offset_when_not_due_then_waits_until_it_is(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     paced = reader(trigger_s="3600", pause_file="of that test")
+    assert paced.latestOffset({"serial": 90}, ReadMaxRows(5)) == {"serial": 95}
     assert paced.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 100}
     pauses = []
     monkeypatch.setattr(pacing.threading.Condition, "wait", lambda _, seconds: pauses.append(seconds))

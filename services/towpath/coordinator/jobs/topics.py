@@ -260,7 +260,7 @@ async def _serial_now(bus: Bus, site: str, stream: str, recalled_s: float) -> in
             view = await stream_view(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
             if view is None:
                 return 0
-            # The server searches by time, and finds anything if its clock was set back.
+            # The server searches for a time, and may find a much older one if its clock was set back.
             if recalled_s == 0 or view.last == 0 or _seconds_old(view) < 0:
                 return view.last
             begin = datetime.fromisoformat(view.told_at) - timedelta(seconds=recalled_s)
