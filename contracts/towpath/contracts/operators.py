@@ -195,10 +195,8 @@ class Window(StepModel):
     aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
     punctuates: bool = False
     """Whenever time is past another end of windows, an empty window follows them as a punctuation: all that
-    end until then are stored before it (Tucker et al., 2003). So readers need not wait for a later one. A
-    new job that begins with the latest events also reads those before them, of the length of a window and
-    `watermark_s`, at most 10 s. So its readers soon have a first window. For the last step of tumbling
-    windows."""
+    end until then are stored before it (Tucker et al., 2003). So readers need not wait for a later one. For
+    the last step of tumbling windows."""
     precision: list[Precision] = []
     """Promises that the shares of `Input.thinning` must keep."""
 

@@ -48,8 +48,6 @@ class StreamView:
     """Time at which the oldest message was stored first, as its server writes it."""
     last_stored_at: str = ""
     """The same of the newest."""
-    told_at: str = ""
-    """Time at which its server said all this, by that server's clock."""
     max_bytes: int = -1
     """Bytes that it may keep; -1 for no limit."""
     max_age_s: float = 0.0
@@ -99,7 +97,6 @@ class StreamView:
             fed_by=origin and ((origin.get("external") or {}).get("api", ""), origin["name"]),
             first_stored_at=state.get("first_ts", ""),
             last_stored_at=state.get("last_ts", ""),
-            told_at=info.get("ts", ""),
             max_bytes=config.get("max_bytes", -1),
             max_age_s=config.get("max_age", 0) / 1e9,
             consumers=state.get("consumer_count", 0),

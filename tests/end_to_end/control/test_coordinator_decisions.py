@@ -48,25 +48,6 @@ async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_me
     assert assignment.inputs[0].after_serial == newest >= 3
 
 
-async def test_input_when_windows_of_the_job_are_awaited_then_begins_a_window_before_now(
-    trial: Trial,
-) -> None:
-    streams = await streams_of_jfk(trial)
-    async with trial.running.device("jfk") as device:
-        for number in range(3):
-            await device.publish("site/panes", str(number), qos=1, timeout=WITHIN_S)
-    stored_before = (await streams.stream_info("IN")).state.last_seq - 3
-    latest = [{"site": "jfk", "topic": "site/panes", "start": "latest"}]
-    count = {"number": {"function": "count"}}
-    panes = {"kind": "window", "fields": {}, "size_s": 1e6, "aggregates": count, "punctuates": True}
-
-    await trial.ask(DeployJob(spec=spec("panes", inputs=latest, operator=panes)))
-
-    assignment = trial.agents.mesh.sites["jfk"].hosted["panes"].assignment
-    assert assignment.inputs[0].after_serial is not None
-    assert assignment.inputs[0].after_serial <= stored_before
-
-
 async def test_job_when_it_is_told_to_go_on_elsewhere_then_only_what_is_clear_and_counts_nothing_twice(
     trial: Trial,
 ) -> None:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 _BOUNDS = ("window_start", "window_end")
 
-MOST_RECALLED_S = 10.0
-"""More events would make the first micro-batch slow, and longer windows are not awaited so eagerly."""
-
 
 def compile_window(operator: Window, events: JobEvents) -> DataFrame:
     """The closed windows."""
@@ -65,18 +62,6 @@ def punctuated_ms(operator: Operator) -> int:
     """Return the distance of an operator's punctuations, milliseconds; 0 if it makes none."""
     last = last_step(operator)
     return round((last.size_s or 0) * 1000) if isinstance(last, Window) and last.punctuates else 0
-
-
-def recalled_s(operator: Operator) -> float:
-    """Return the seconds before its start that a new job reads, too: a window ends in them, if it is short.
-
-    Readers of windows with punctuations wait for the first of them. 0 for other operators.
-    """
-    if punctuated_ms(operator) == 0:
-        return 0.0
-    window = last_step(operator)
-    assert isinstance(window, Window)
-    return min((window.size_s or 0) + window.watermark_s, MOST_RECALLED_S)
 
 
 def nondeterminism(operator: Window) -> str | None:

@@ -25,7 +25,6 @@ from towpath.coordinator.jobs.topics import (
 from towpath.coordinator.registry.uplinks import UplinkStore
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
 from towpath.operators.kind import keeps_state
-from towpath.operators.kinds.window import recalled_s
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 from towpath.protocols.table import strategies
 
@@ -49,8 +48,7 @@ async def plan_deploy(
     await situation.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, situation)
     uplinks = (await UplinkStore(situation.registry).all()).values()
-    resolved = resolve_inputs(spec, upcoming.of(jobs), uplinks)
-    inputs = await pin_latest(situation.bus, spec, resolved, recalled_s=recalled_s(spec.operator))
+    inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs), uplinks))
     former = await situation.registry.former(spec.name)
     after = new_entry(spec, former, inputs, upcoming.pipeline).model_copy(update={"artefact": artefact})
     # Also for a pipeline: readers may have come since the pipeline was checked.

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
-
-import nats.errors
 
 from towpath.bus import Bus
 from towpath.composition.graph import Stream
@@ -27,8 +23,7 @@ from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.uplink import ResolvedUplink
 from towpath.protocols.record import JobEntry
-from towpath.streams.pages import serial_before
-from towpath.streams.stream_view import StreamView, stream_view
+from towpath.streams.pages import last_serial
 
 STREAM_INFO_S = 3.0
 
@@ -232,50 +227,32 @@ def _input(
     )
 
 
-async def pin_latest(
-    bus: Bus, spec: JobSpec, inputs: list[ResolvedInput], *, recalled_s: float = 0.0
-) -> list[ResolvedInput]:
+async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> list[ResolvedInput]:
     """Replace "latest" by its present serial number, so that it means the same after a crash.
 
-    Events that were stored in the last `recalled_s` seconds count as present ones.
     Raises `TowpathError` when the stream's site does not answer.
     """
     latest = {wanted.name for wanted in spec.inputs if wanted.start == "latest"}
     pinned: list[ResolvedInput] = []
     for found in inputs:
         if found.name.split("#")[0] in latest:
-            serial = await _serial_now(bus, found.origin, found.stream, recalled_s)
+            serial = await _newest_serial(bus, found.origin, found.stream)
             found = found.model_copy(update={"after_serial": serial})
         pinned.append(found)
     return pinned
 
 
-async def _serial_now(bus: Bus, site: str, stream: str, recalled_s: float) -> int:
-    """Return the serial number before the events of the last seconds; 0 if the stream does not exist yet.
+async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
+    """Return the newest serial number of a stream; 0 when the stream does not exist yet.
 
     Raises `TowpathError` (site down) when its site does not answer.
     """
     try:
-        async with asyncio.timeout(STREAM_INFO_S):
-            view = await stream_view(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
-            if view is None:
-                return 0
-            # The server searches for a time, and may find a much older one if its clock was set back.
-            if recalled_s == 0 or view.last == 0 or _seconds_old(view) < 0:
-                return view.last
-            begin = datetime.fromisoformat(view.told_at) - timedelta(seconds=recalled_s)
-            before = await serial_before(bus.connection, site, stream, begin)
-            return view.last if before is None else before
-    except (TimeoutError, nats.errors.Error) as error:
+        return await last_serial(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
+    except TimeoutError as error:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
         ) from error
-
-
-def _seconds_old(view: StreamView) -> float:
-    """Return the age of the newest event, by the clock of the stream's server."""
-    told_at, stored_at = (datetime.fromisoformat(at) for at in (view.told_at, view.last_stored_at))
-    return (told_at - stored_at).total_seconds()
 
 
 def with_current_sites(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> JobEntry:
