@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from towpath.streams import pacing
-from towpath.streams.pacing import Pace
+from towpath.streams.pacing import SHARES_AFTER_START, Pace
 
 
 class Clock:
@@ -55,25 +55,35 @@ def plan(pace: Pace, clock: Clock, *, at_most: int = 1000, paused: Callable[[], 
 
 
 def begun(trigger_s: float, clock: Clock, *, bursts: bool = False) -> Pace:
-    """Return the pace of a run that has had its first two micro-batches, the second at 100 s."""
+    """Return the pace of a run that has had its first micro-batches, the last one at 100 s."""
     pace = Pace(trigger_s, bursts=bursts, clock=clock)
-    clock.now -= pacing.BURST_LOOK * trigger_s if bursts else 0.0
-    for _ in range(2):
+    pauses = [share + (pacing.BURST_LOOK if bursts else 0) for share in SHARES_AFTER_START]
+    clock.now -= trigger_s * sum(pauses)
+    for _ in range(1 + len(pauses)):
         clock.events.append(clock.now)
         assert plan(pace, clock) == 1
     assert clock.now == pytest.approx(100.0)
     return pace
 
 
-def test_second_batch_of_a_run_when_events_wait_then_follows_the_first_at_once(clock: Clock) -> None:
-    pace = Pace(3.0, clock=clock)
-    clock.events += [100.0]
-    plan(pace, clock)
-    clock.events += [100.0, 100.5]
+def test_first_batches_of_a_run_when_events_wait_then_follow_each_other_sooner_than_later_ones(
+    clock: Clock,
+) -> None:
+    pace = Pace(4.0, clock=clock)
+    begun_at = []
+    for _ in range(6):
+        clock.events += [clock.now]
+        plan(pace, clock)
+        begun_at.append(clock.now)
+    assert begun_at == pytest.approx([100.0, 100.0, 101.0, 103.0, 107.0, 111.0])
+
+
+def test_next_batch_when_nothing_is_left_to_close_then_waits_for_events(clock: Clock) -> None:
+    pace = Pace(0.25, patient=True, clock=clock)
+    clock.events += [100.0, 105.0]
     assert plan(pace, clock) == 1
-    assert clock.now == 100.0
     assert plan(pace, clock) == 1
-    assert clock.now == 103.0
+    assert 105.0 <= clock.now < 105.5
 
 
 def test_batch_when_events_wait_then_begins_an_interval_after_the_last_one(clock: Clock) -> None:
@@ -190,13 +200,15 @@ def test_sources_when_there_are_several_then_one_waits_for_the_events_of_any(
     clock: Clock, with_news: str
 ) -> None:
     pace, arrives_at = Pace(3.0, clock=clock), 103.3
-    comes = [100.0, arrives_at]
+    comes: list[float]
     news = {name: (lambda name=name: int(name == with_news and clock.now >= comes[0])) for name in "ab"}
-    for _ in range(2):
+    clock.now -= 3.0 * sum(SHARES_AFTER_START)
+    comes = [clock.now, arrives_at]
+    for _ in range(1 + len(SHARES_AFTER_START)):
         for name in news:
             pace.await_turn(name, news[name], never)
             pace.planned(name, news[name], some=True, all_of_it=True)
-    assert clock.now == 100.0, "the first micro-batches of a run do not wait"
+    assert clock.now == pytest.approx(100.0)
     comes.pop(0)
     pace.await_turn("b", news["b"], never)
     assert arrives_at <= clock.now < arrives_at + 0.4

@@ -2,6 +2,8 @@
 
 Spark keeps the state of a group as one binary column. It calls the group again when a moment comes at which a
 window has a value, even if no new pane has come.
+
+Queries without keys answer a micro-batch sooner, if there is one input: their only group has its punctuations.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from towpath.operators.columns import all_of, is_new, named, union
 from towpath.operators.group_state import computed
 from towpath.operators.job_events import JobEvents
 from towpath.operators.results import carried_name, results_of
-from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, STORED, PaneGroups
+from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, START, STORED, PaneGroups
 from towpath.queries.planning import SharedPlan
 from towpath.queries.sharing import SharedKeys, shared_keys
 from towpath.streams.encoding import CLOSED
@@ -25,6 +27,7 @@ from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 
 _WATERMARKED = "pane time"
 _GROUP, _PROGRAM, _KEYS = "group", "program", "keys"
+_BOUNDS = ("window_start", "window_end")
 _BETWEEN = "\x1f"
 """Between the values of a group's keys. None begins with anything but `=`."""
 
@@ -32,8 +35,8 @@ _BETWEEN = "\x1f"
 def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
     """The answers, each once, when the watermark has passed its moment."""
     shared = shared_keys(plan.program)
-    bounds = ["window_start", "window_end"]
-    panes = union([_watermarked(frame) for frame in events.typed(dict(fields), required=bounds)])
+    frames = events.typed(dict(fields), required=_BOUNDS)
+    panes = union([_watermarked(frame, is_only_input=len(frames) == 1) for frame in frames])
     groups = PaneGroups(
         {one.name: one.program for one in shared}, [(kept.argument, str(kept.part)) for kept in plan.kept]
     )
@@ -59,8 +62,11 @@ def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldTy
     )
 
 
-def _watermarked(panes: DataFrame) -> DataFrame:
-    """The panes with the column that says how far time is."""
+def _watermarked(panes: DataFrame, *, is_only_input: bool) -> DataFrame:
+    """The panes with the column that says how far time is.
+
+    The punctuations of the only input stay among them: each says that all panes up to its end have come.
+    """
     closed = carried_name(CLOSED)
     if closed in panes.columns:
         return panes.withColumn(_WATERMARKED, F.window_time(named(closed)))
@@ -69,7 +75,8 @@ def _watermarked(panes: DataFrame) -> DataFrame:
     time = F.when(F.col("window_start") < end, end - F.expr("interval 1 microsecond")).otherwise(end)
     timed = panes.withColumn(_WATERMARKED, time).withWatermark(f"`{_WATERMARKED}`", "0 seconds")
     # A condition that does not use the watermark's column Spark would move before the watermark.
-    return timed.where(is_new(named(_WATERMARKED)) & (named(_WATERMARKED) < end))
+    counts = is_new(named(_WATERMARKED))
+    return timed.where(counts if is_only_input else counts & (named(_WATERMARKED) < end))
 
 
 def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str, FieldType]) -> DataFrame:
@@ -78,17 +85,18 @@ def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str
     placed = panes.select(
         named(_WATERMARKED),
         F.explode(F.filter(groups, lambda group: group.isNotNull())).alias(_GROUP),
+        F.unix_micros("window_start").alias(START),
         F.unix_micros("window_end").alias(END),
         SERIAL,
         F.unix_micros(STORED_AT).alias(STORED),
         F.coalesce(INPUT, F.lit(0)).alias(SOURCE),
-        *(name for name in fields if name != "window_end"),
+        *(name for name in fields if name not in _BOUNDS),
     )
     return placed.select(f"{_GROUP}.*", *(named(name) for name in placed.columns if name != _GROUP))
 
 
 def _group(shared: SharedKeys) -> Column:
-    """The group of a pane in a program; null if it lacks a key."""
+    """The group of a pane in a program; null if it lacks a key, as punctuations lack all."""
     values = F.concat_ws(_BETWEEN, F.lit(""), *shared.keys)
     group = F.struct(F.lit(shared.name).alias(_PROGRAM), values.alias(_KEYS))
     return F.when(all_of(F.col(key) != "" for key in shared.keys), group)

@@ -3,7 +3,7 @@
 Spark's own trigger starts micro-batches at whole multiples of an interval. So all jobs of a machine start at
 the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
 micro-batch is due an interval after the last one began, and then starts as soon as there are events. So a
-pipeline passes events on as soon as it has them, with as many micro-batches as before, and one more after a
+pipeline passes events on as soon as it has them, with as many micro-batches as before, and two more after a
 start.
 
 Micro-batches that are windows of processing time begin at multiples of the interval, with or without events.
@@ -40,6 +40,10 @@ HOLD_S = 5.0
 """Longest time that planning waits for the end of a paused run. A halt that sees it wait ends the run within
 milliseconds. One in another process does not see it, and gives the micro-batch under way at least 10 s."""
 
+SHARES_AFTER_START = (0.0, 0.25, 0.5)
+"""Shares of the interval between the first micro-batches of a run. The second one follows at once, because only
+it publishes windows that the first one closed. A window that ends soon after the start is not much later."""
+
 LEAST_PAUSE_S = 0.01
 LEAST_LONGEST_PAUSE_S = 0.1
 SHARE_OF_SILENCE = 0.1
@@ -63,16 +67,19 @@ class Pace:
         *,
         bursts: bool = False,
         aligned: bool = False,
+        patient: bool = False,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Start micro-batches at least `trigger_s` seconds apart. `bursts`: other jobs publish the events.
 
-        With `aligned`, start them at multiples of `trigger_s`, by the wall clock.
+        With `aligned`, start them at multiples of `trigger_s`, by the wall clock. With `patient`, wait long for
+        events: nothing is left to close without them.
         """
         self.trigger_s = trigger_s
         self._bursts = bursts
         self._aligned = aligned
+        self._patient = patient
         self._clock = clock
         self._wall_clock = wall_clock
         self._window = self._present_window() if aligned else 0.0
@@ -85,6 +92,10 @@ class Pace:
         """True if the present micro-batch leaves events to the next."""
         self._began_at: float | None = None
         """Beginning of the last micro-batch that had events."""
+        self._number = 0
+        """Of that micro-batch, in this run."""
+        self._has_events = False
+        """True if the present micro-batch has events, as far as it is planned."""
         self._silent_since = clock()
         self._in_vain = 0
         """Number of plannings without events since the last ones."""
@@ -95,6 +106,8 @@ class Pace:
     @property
     def grace_s(self) -> float:
         """Seconds that a micro-batch which is due waits for events."""
+        if self._patient:
+            return LONGEST_GRACE_S
         first_s = min(max(self.trigger_s / 2, LEAST_GRACE_S), GRACE_S)
         return min(first_s * 2 ** min(self._in_vain, MOST_DOUBLINGS), LONGEST_GRACE_S)
 
@@ -111,7 +124,7 @@ class Pace:
             self._asked.clear()
             with self._waiting():
                 (self._wait_for_multiple if self._aligned else self._wait)(paused)
-            self._behind = False
+            self._behind = self._has_events = False
         self._asked.add(source)
         # The last look comes after `is_waiting` is unset. So if a halt has seen it set, this sees the pause.
         if paused():
@@ -171,12 +184,12 @@ class Pace:
         """Note what a source planned: `some` events or none, `all_of_it` that there were or not.
 
         `backlog` is of those behind. What is left is planned as soon as this micro-batch has ended, because
-        the job is behind. So is what comes during the first micro-batch of a run: only the second one
-        publishes the windows that the first one closed.
+        the job is behind.
         """
         self._backlogs[source] = backlog
         if some:
-            self._behind = self._behind or self._began_at is None
+            self._number += not self._has_events
+            self._has_events = True
             self._in_vain = 0
             self._began_at = self._silent_since = self._clock()
         self._behind = self._behind or not all_of_it
@@ -190,7 +203,10 @@ class Pace:
     def _due_at(self) -> float:
         if self._began_at is None:
             return self._clock()
-        return self._began_at + (0.0 if self._behind else self.trigger_s)
+        if self._behind:
+            return self._began_at
+        is_early = self._number <= len(SHARES_AFTER_START)
+        return self._began_at + self.trigger_s * (SHARES_AFTER_START[self._number - 1] if is_early else 1.0)
 
     def _pause_s(self, now: float) -> float:
         longest = max(self.trigger_s / 2, LEAST_LONGEST_PAUSE_S)
@@ -200,10 +216,10 @@ class Pace:
 _paces: dict[str, Pace] = {}
 
 
-def pace_of(query: str, trigger_s: float, *, bursts: bool, aligned: bool) -> Pace:
+def pace_of(query: str, trigger_s: float, *, bursts: bool, aligned: bool, patient: bool) -> Pace:
     """Return the pace of a query of this process, by a name that no other query has."""
     if query not in _paces:
-        _paces[query] = Pace(trigger_s, bursts=bursts, aligned=aligned)
+        _paces[query] = Pace(trigger_s, bursts=bursts, aligned=aligned, patient=patient)
     return _paces[query]
 
 

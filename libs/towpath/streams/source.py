@@ -76,6 +76,7 @@ class StreamSource(DataSource):
     - `bound_file`: has the bound of a micro-batch once that differs from `max_events`; 0 for none
     - `trigger_s`: seconds between micro-batches, if planning waits until the next one is due. See `Pace`
     - `aligned` (`true`): micro-batches begin at multiples of `trigger_s`
+    - `patient` (`true`): no micro-batch without events need follow one with events
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
     - `read_ahead` (`true`): the planner of a small micro-batch may read it, see `StreamReader.ahead`
@@ -128,6 +129,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.exact_events = int(options.get("exact_events") or 0)
         self.trigger_s: str | None = options.get("trigger_s") or None
         self.aligned = options.get("aligned") == "true"
+        self.patient = options.get("patient") == "true"
         self.nudge = options.get("nudge") == "true"
         self.recall = options.get("recall") == "true"
         self.read_ahead = options.get("read_ahead") == "true"
@@ -189,9 +191,13 @@ class StreamReader(EventReader, DataSourceStreamReader):
         """The pace of the query. Not kept, because the reader travels to Spark's workers."""
         if self.trigger_s is None:
             return None
-        bursts = not self.reading.from_device
-        query = self.pause_file or self._source
-        return pace_of(query, float(self.trigger_s), bursts=bursts, aligned=self.aligned)
+        return pace_of(
+            self.pause_file or self._source,
+            float(self.trigger_s),
+            bursts=not self.reading.from_device,
+            aligned=self.aligned,
+            patient=self.patient,
+        )
 
     @property
     def _source(self) -> str:

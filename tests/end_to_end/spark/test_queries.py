@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
 
-from running.engine import DEVICE, Site, assignment
+from running.engine import DEVICE, UPSTREAM, Site, assignment
 from running.promises import promise
 from running.query_answers import is_close
 from towpath.contracts.result import Result
+from towpath.engines.spark import layout
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
 from towpath.queries.parsing import parse
@@ -106,6 +108,34 @@ async def test_queries_when_their_job_restarts_then_all_answers_are_those_of_the
         if not is_close(one.value, result.values["value"])
     ]
     assert not wrong[:3]
+
+
+async def test_query_without_keys_when_panes_are_complete_then_is_answered_in_their_micro_batch(
+    site: Site,
+) -> None:
+    text = (
+        's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double");\n'
+        "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS"
+    )
+    made = compiled(Asked("q", "jfk", text, {}, ["jfk"]))
+    _, answering = (job.operator.model_dump(mode="json") for job in made.pipeline.jobs)
+    (kept,) = made.sites[0].plan.kept
+    ends = [(BEGIN + timedelta(seconds=10 * number)).isoformat() for number in range(4)]
+    panes = [
+        {"window": {"start": start, "end": end}, "count": 1, "values": {kept.name: number}}
+        for number, (start, end) in enumerate(pairwise(ends), 1)
+    ]
+    punctuations = [{"window": {"start": end, "end": end}, "count": 0, "values": {}} for end in ends[1:]]
+
+    await site.jetstream.add_stream(name="OUT_clean", subjects=["sink.jfk.jfk.clean.1"], allow_direct=True)
+    await site.put("sink.jfk.jfk.clean.1", *panes[:2], punctuations[1])
+    async with site.running(assignment(answering, UPSTREAM)):
+        results = await site.until(lambda results: len(results) >= 2)
+        assert [result.values["value"] for result in results] == [1, 2]
+        assert layout.newest_commit(site.checkpoint) in (None, 0)
+        await site.put("sink.jfk.jfk.clean.1", panes[2], punctuations[2])
+        results = await site.until(lambda results: len(results) >= 3)
+    assert results[2].values["value"] == 3
 
 
 async def test_estimates_when_windows_are_known_then_fewer_events_are_read_and_a_restart_goes_on_so(

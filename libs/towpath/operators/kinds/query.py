@@ -64,6 +64,13 @@ def writes(operator: Query) -> Schema:
     return {"query": FieldType.STRING, "value": None, **about, **by, **bounds}
 
 
+def is_without_keys(operator: Query) -> bool:
+    """True if no query has keys. Each punctuation then reaches all that there is."""
+    from towpath.queries.sharing import shared_keys
+
+    return not any(shared.keys for shared in shared_keys(plan_of(operator).program))
+
+
 def state(operator: Query) -> dict[str, Any]:
     """No query: those that stay as they are keep what they know, and others begin with nothing."""
     return {"kind": operator.kind}
@@ -78,5 +85,6 @@ QUERY = register(
         rejects=lambda operator: True,
         state=state,
         watermarked=lambda operator: True,
+        closes_at_once=is_without_keys,
     )
 )

@@ -18,9 +18,9 @@ from towpath.queries.program import KeyColumn, Part, Program
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
-END, SERIAL, STORED, SOURCE = "end", "serial", "stored", "source"
-"""Columns of panes beside keys and parts. End and time of storing are microseconds since 1970. The source is
-the position of an input."""
+START, END, SERIAL, STORED, SOURCE = "start", "end", "serial", "stored", "source"
+"""Columns of panes beside keys and parts. Times are microseconds since 1970. The source is the position of an
+input. A row that ends where it starts is a punctuation: all panes that end until then have come."""
 
 INPUTS = 10_000
 """More than a job has inputs: puts the inputs of one job of panes before those of the next."""
@@ -28,7 +28,7 @@ INPUTS = 10_000
 ANSWERS = {
     SERIAL: "bigint",
     STORED: "bigint",
-    "start": "bigint",
+    START: "bigint",
     END: "bigint",
     "number": "bigint",
     "query": "string",
@@ -63,10 +63,12 @@ class PaneGroups:
         """For `applyInPandasWithState`: the panes of a micro-batch, or none if a moment has come."""
         program = self.programs[key[0]]
         group = Group(program, bytes(state.get[0]) if state.exists else None)
-        if not state.hasTimedOut:
-            group.take([pane for frame in frames for pane in self._panes(frame, program)])
         watermark_ms = state.getCurrentWatermarkMs()
-        yield self._frame(program, group.answers(watermark_ms * 1000))
+        until = watermark_ms * 1000
+        for frame in () if state.hasTimedOut else frames:
+            group.take([*self._panes(frame, program)])
+            until = max([until, *frame[END][frame[START] == frame[END]]])
+        yield self._frame(program, group.answers(until))
         state.update((group.state,))
         moment = group.next_moment()
         if moment is not None:
@@ -84,6 +86,8 @@ class PaneGroups:
         keys = sorted({key.column for query in program.queries for key in query.by})
         columns = {name: frame[name].tolist() for name in frame.columns}
         for at in range(len(frame)):
+            if columns[START][at] == columns[END][at]:
+                continue
             before = columns[SOURCE][at] * INPUTS
             totals: dict[str, Totals] = {}
             series: dict[str, Sequence[Entry]] = {}
