@@ -3,7 +3,8 @@
 Spark keeps the state of a group as one binary column. It calls the group again when a moment comes at which a
 window has a value, even if no new pane has come.
 
-Queries without keys answer a micro-batch sooner, if there is one input: their only group has its punctuations.
+Queries without keys answer a micro-batch sooner, if there is one input: their only group has its
+punctuations.
 """
 
 from __future__ import annotations

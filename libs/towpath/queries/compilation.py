@@ -41,8 +41,8 @@ _FUNCTIONS = {
 }
 
 ANSWERING_S = 0.25
-"""Seconds between micro-batches of the job that answers. Where queries have keys, or inputs are several, it has
-one when panes come, and then one that finds them past, which would wait longer for a longer interval."""
+"""Seconds between micro-batches of the job that answers. Where queries have keys, or inputs are several, it
+has one when panes come, and then one that finds them past, which would wait longer for a longer interval."""
 
 MICRO_BATCHES_OF_A_PANE = 5
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 10.0

@@ -41,8 +41,8 @@ HOLD_S = 5.0
 milliseconds. One in another process does not see it, and gives the micro-batch under way at least 10 s."""
 
 SHARES_AFTER_START = (0.0, 0.25, 0.5)
-"""Shares of the interval between the first micro-batches of a run. The second one follows at once, because only
-it publishes windows that the first one closed. A window that ends soon after the start is not much later."""
+"""Shares of the interval between the first micro-batches of a run. The second one follows at once, because
+only it publishes windows that the first one closed. A window that ends soon after is not much later."""
 
 LEAST_PAUSE_S = 0.01
 LEAST_LONGEST_PAUSE_S = 0.1
@@ -73,8 +73,8 @@ class Pace:
     ) -> None:
         """Start micro-batches at least `trigger_s` seconds apart. `bursts`: other jobs publish the events.
 
-        With `aligned`, start them at multiples of `trigger_s`, by the wall clock. With `patient`, wait long for
-        events: nothing is left to close without them.
+        With `aligned`, start them at multiples of `trigger_s`, by the wall clock. With `patient`, wait long
+        for events: nothing is left to close without them.
         """
         self.trigger_s = trigger_s
         self._bursts = bursts
