@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.atomic_write import write_private_file
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import HubSpec, MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.binaries import nats_server_binary
 from towpath.mesh.home import Home
@@ -88,7 +88,8 @@ async def far_sites(home: Home, count: int) -> AsyncIterator[Far]:
 
 def _provision(home: Home, count: int) -> MeshState:
     """Save a mesh whose sites have joined from elsewhere."""
-    spec = MeshSpec(sites=[SiteSpec(name=f"s{number:04}") for number in range(count)])
+    sites = [SiteSpec(name=f"s{number:04}") for number in range(count)]
+    spec = MeshSpec(sites=sites, hub=HubSpec(compression="off"))
     state = provision(home, spec)
     elsewhere = {name: a.model_copy(update={"is_elsewhere": True}) for name, a in state.sites.items()}
     state = state.model_copy(update={"sites": elsewhere})

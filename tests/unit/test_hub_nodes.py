@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import ValidationError
@@ -156,7 +156,32 @@ def test_mesh_when_it_has_a_hub_of_its_own_then_that_of_others_is_refused(home: 
         provision(home, spec(hub=elsewhere("localhost")))
 
 
-@pytest.mark.parametrize("further", [{}, {"leaf_urls": ["nats-leaf://a:7422"], "nodes": 3}])
+def test_link_when_its_site_is_beside_the_hub_then_is_not_compressed(home: Home) -> None:
+    beside, emulated = provision(home, spec()), provision(home, spec(emulate_links=True))
+
+    [direct] = json.loads(site_config(beside, "jfk", home))["leafnodes"]["remotes"]
+    [slow] = json.loads(site_config(emulated, "jfk", home))["leafnodes"]["remotes"]
+    assert direct["compression"] == "off"
+    assert "compression" not in slow
+
+
+@pytest.mark.parametrize(("chosen", "written"), [("off", "off"), ("auto", None)])
+def test_hub_when_it_is_configured_then_compresses_links_as_chosen(
+    home: Home, chosen: Literal["auto", "off"], written: str | None
+) -> None:
+    state = provision(home, spec(hub=HubSpec(nodes=3, compression=chosen)))
+
+    assert {each["leafnodes"].get("compression") for each in configs(state, home).values()} == {written}
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {},
+        {"leaf_urls": ["nats-leaf://a:7422"], "nodes": 3},
+        {"leaf_urls": ["nats-leaf://a:7422"], "compression": "off"},
+    ],
+)
 def test_hub_when_its_settings_do_not_fit_then_are_refused(further: Any) -> None:
     with pytest.raises(ValidationError, match="urls"):
         HubSpec(urls=["nats://a:4222"], **further)

@@ -310,6 +310,9 @@ class HubSpec(Model):
     """Where it takes leaf nodes: `nats-leaf://host:port`, or `tls://host:port`."""
     ca_file: str | None = None
     """With which `tls://` addresses are checked, PEM; null: the system's authorities."""
+    compression: Literal["auto", "off"] = Field(default="auto", exclude_if=lambda chosen: chosen == "auto")
+    """Compression of links to other machines. `auto`: where a round trip takes 10 ms and more. Each link may
+    then take some megabytes of the hub's memory, compressed or not."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -322,6 +325,8 @@ class HubSpec(Model):
             raise ValueError("urls and leaf_urls need each other")
         if self.urls and self.nodes > 1:
             raise ValueError("nodes are for a hub that Towpath runs, urls for another one")
+        if self.urls and self.compression != "auto":
+            raise ValueError("compression is for a hub that Towpath runs, urls for another one")
         return self
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from towpath.contracts.data_plane import DEAD_LINK_S, api_prefix
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability, HubNode
+from towpath.contracts.tls import is_loopback
 from towpath.mesh import permissions
 from towpath.mesh.credentials import Credential, Logins
 from towpath.mesh.device_users import DeviceUser, user_of
@@ -79,7 +80,12 @@ def hub_config(state: MeshState, home: Home, node: HubNode | None = None) -> str
             **_client_tls(state.tls),
             **_cluster(state, node),
             "jetstream": _jetstream(HUB_SCOPE, str(home.hub_node(node.name)), power_safe=True),
-            "leafnodes": {"host": state.spec.listen, "port": node.leaf_port, **_mutual_tls(state.tls)},
+            "leafnodes": {
+                "host": state.spec.listen,
+                "port": node.leaf_port,
+                **_compression(state.spec.hub.compression == "auto"),
+                **_mutual_tls(state.tls),
+            },
             **_accounts(_hub_users(state), notices=SERVER_NOTICES),
         }
     )
@@ -121,6 +127,14 @@ def _mutual_tls(tls: TlsFiles | None) -> Config:
     if tls is None:
         return {}
     return {"tls": tls.server_block(verify=True, handshake_first=True, timeout=HANDSHAKE_S)}
+
+
+def _compression(wanted: bool) -> Config:
+    """Return how a link is compressed: as the server finds right, by the time of a round trip.
+
+    The server keeps buffers of megabytes for each link, also where it finds none right.
+    """
+    return {} if wanted else {"compression": "off"}
 
 
 def _cluster(state: MeshState, node: HubNode) -> Config:
@@ -245,19 +259,20 @@ def _service_users(logins: Logins, services: list[Service], scope: str) -> list[
 
 def _remote(state: MeshState, access: SiteAccess) -> Config:
     leaf = access.leaf
-    urls = [
-        f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}" for host, port in state.leaf_remotes(access)
-    ]
+    remotes = state.leaf_remotes(access)
+    urls = [f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}" for host, port in remotes]
     hub = state.spec.hub
+    is_here = not state.spec.emulate_links and all(is_loopback(host) for host, _ in remotes)
+    link = {"urls": urls, "account": ACCOUNT, **_compression(not is_here)}
     if hub.is_elsewhere:
         authority = {"ca_file": hub.ca_file} if hub.ca_file else {}
         own = {"tls": {**authority, "handshake_first": True}} if is_encrypted(hub.leaf_urls) else {}
-        return {"urls": urls, "account": ACCOUNT, "ignore_discovered_servers": True, **own}
+        return {**link, "ignore_discovered_servers": True, **own}
     # The hub tells every leaf its own address. A leaf that followed it would bypass an emulated link.
     # It also has other names than those in its certificate.
     direct = {"ignore_discovered_servers": True} if state.spec.emulate_links or access.tls else {}
     own = {} if access.tls is None else {"tls": access.tls.server_block(handshake_first=True)}
-    return {"urls": urls, "account": ACCOUNT, **direct, **own}
+    return {**link, **direct, **own}
 
 
 def _server(name: str, host: str, port: int) -> Config:
