@@ -22,16 +22,18 @@ class Stream:
     site: str = "jfk"
     known: set[str] = field(default_factory=set)
     refuses: bool = False
+    stored: list[str] = field(default_factory=list)
 
     def life_of(self, **_: str) -> str:
         return "life"
 
     def published_since(self, **_: Any) -> set[str]:
-        return set()
+        return set(self.stored)
 
     def publish(self, messages: list[Outgoing], **_: str) -> int:
         if self.refuses:
             raise Unpublished("full")
+        self.stored += [message.identity for message in messages]
         return len([message for message in messages if message.identity not in self.known])
 
 
@@ -90,3 +92,14 @@ def test_batch_when_its_results_are_refused_then_is_not_told(
     with pytest.raises(Unpublished):
         publish(sink, 4, results=3)
     assert told == []
+
+
+def test_batch_when_it_runs_again_after_a_failure_then_stores_only_what_is_missing(
+    stream: Stream, sink: JobSink
+) -> None:
+    publish(sink, 4, results=1)
+    publish(sink, 5, results=3)
+    stored = [*stream.stored]
+    sink.begin()
+    publish(sink, 5, results=3)
+    assert stream.stored == stored

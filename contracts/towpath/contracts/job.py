@@ -181,7 +181,7 @@ class JobSpec(Model):
     operator: Operator
     trigger_s: float = Field(default=1.0, ge=0, le=3600)
     """Least seconds from the start of a micro-batch to that of the next, which waits for events after that.
-    0: at once."""
+    The first ones of a run follow each other sooner. 0: at once."""
     max_events_per_batch: int | None = Field(default=None, gt=0)
     """Upper bound of a micro-batch, over all inputs; spreads a backlog over several."""
     container: JobContainer | None = None

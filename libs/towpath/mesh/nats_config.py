@@ -130,9 +130,9 @@ def _mutual_tls(tls: TlsFiles | None) -> Config:
 
 
 def _compression(wanted: bool) -> Config:
-    """Return how a link is compressed: as the server finds right, by the time of a round trip.
+    """Return how a link is compressed. If it is `wanted`, the server decides by the time of a round trip.
 
-    The server keeps buffers of megabytes for each link, also where it finds none right.
+    It then keeps buffers of megabytes for each link, also for those that it does not compress.
     """
     return {} if wanted else {"compression": "off"}
 
@@ -262,8 +262,8 @@ def _remote(state: MeshState, access: SiteAccess) -> Config:
     remotes = state.leaf_remotes(access)
     urls = [f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}" for host, port in remotes]
     hub = state.spec.hub
-    is_here = not state.spec.emulate_links and all(is_loopback(host) for host, _ in remotes)
-    link = {"urls": urls, "account": ACCOUNT, **_compression(not is_here)}
+    hub_is_here = not state.spec.emulate_links and all(is_loopback(host) for host, _ in remotes)
+    link = {"urls": urls, "account": ACCOUNT, **_compression(not hub_is_here)}
     if hub.is_elsewhere:
         authority = {"ca_file": hub.ca_file} if hub.ca_file else {}
         own = {"tls": {**authority, "handshake_first": True}} if is_encrypted(hub.leaf_urls) else {}

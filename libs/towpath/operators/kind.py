@@ -67,9 +67,9 @@ class OperatorKind(Generic[Op]):
     change keeps the state if it leaves this as it is. None if the operator keeps no state."""
     watermarked: Callable[[Op], bool] = _no
     """Each input has a watermark, which the source restores after a restart."""
-    closes_at_once: Callable[[Op], bool] = _no
-    """With one input, a micro-batch publishes all that its events close. Other operators that keep state need
-    a micro-batch without events behind it."""
+    needs_no_empty_batch: Callable[[Op], bool] = _no
+    """With one input, whose windows are punctuated, a micro-batch publishes all that its events complete.
+    Other operators with state need a further one without events."""
     nondeterminism: Callable[[Op], str | None] = _none
     """Why two runs over the same events may publish different results; None if they cannot."""
     batch_s: Callable[[Op], float | None] = _none

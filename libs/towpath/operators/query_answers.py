@@ -3,7 +3,7 @@
 Spark keeps the state of a group as one binary column. It calls the group again when a moment comes at which a
 window has a value, even if no new pane has come.
 
-Queries without keys answer a micro-batch sooner, if there is one input: their only group has its
+Queries that share one group answer a micro-batch sooner, if there is one input: the group sees its
 punctuations.
 """
 
@@ -34,7 +34,7 @@ _BETWEEN = "\x1f"
 
 
 def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
-    """The answers, each once, when the watermark has passed its moment."""
+    """The answers, each once, when the watermark or a punctuation says that its moment has passed."""
     shared = shared_keys(plan.program)
     frames = events.typed(dict(fields), required=_BOUNDS)
     panes = union([_watermarked(frame, is_only_input=len(frames) == 1) for frame in frames])

@@ -41,7 +41,7 @@ _FUNCTIONS = {
 }
 
 ANSWERING_S = 0.25
-"""Seconds between micro-batches of the job that answers. Where queries have keys, or inputs are several, it
+"""Seconds between micro-batches of the job that answers. If keys split the panes, or inputs are several, it
 has one when panes come, and then one that finds them past, which would wait longer for a longer interval."""
 
 MICRO_BATCHES_OF_A_PANE = 5
@@ -68,7 +68,7 @@ class Asked:
     sites: Sequence[str]
     """All sites of the mesh, for streams of all of them."""
     trigger_s: float | None = None
-    """Least seconds between micro-batches of events; None: a fifth of a pane, see `interval_s`."""
+    """Seconds between micro-batches of events; None: a fifth of a pane, see `interval_s`."""
     webhook: str | None = None
     """Address to which each answer is POSTed, too."""
 

@@ -3,7 +3,7 @@
 Spark's own trigger starts micro-batches at whole multiples of an interval. So all jobs of a machine start at
 the same moment, and a job that reads what another one publishes waits almost an interval more for it. Here a
 micro-batch is due an interval after the last one began, and then starts as soon as there are events. So a
-pipeline passes events on as soon as it has them, with as many micro-batches as before, and two more after a
+pipeline passes events on as soon as it has them, with as many micro-batches as before, and a few more after a
 start.
 
 Micro-batches that are windows of processing time begin at multiples of the interval, with or without events.
@@ -24,8 +24,8 @@ Backlog: TypeAlias = Callable[[], int]
 """Events of a source behind those that it has planned; 0 if there are too few for a micro-batch."""
 
 GRACE_S = 1.0
-"""Longest time that a micro-batch waits for events once it is due. Spark may then run one without events, to
-close windows, as it does with a trigger of its own."""
+"""Usual longest time that a micro-batch waits for events once it is due. Spark may then run one without
+events, to close windows, as it does with a trigger of its own."""
 LEAST_GRACE_S = 0.2
 """The same where micro-batches are due at once. It spares idle planning."""
 LONGEST_GRACE_S = 10.0
@@ -42,7 +42,7 @@ milliseconds. One in another process does not see it, and gives the micro-batch 
 
 SHARES_AFTER_START = (0.0, 0.25, 0.5)
 """Shares of the interval between the first micro-batches of a run. The second one follows at once, because
-only it publishes windows that the first one closed. A window that ends soon after is not much later."""
+only it publishes windows that the first one closed. A window that ends soon after is published soon, too."""
 
 LEAST_PAUSE_S = 0.01
 LEAST_LONGEST_PAUSE_S = 0.1

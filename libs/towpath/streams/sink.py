@@ -147,12 +147,12 @@ class StoredBatch:
 
 @dataclass
 class JobSink:
-    """Publishes the micro-batches of one run of one job."""
+    """Publishes the micro-batches of one job, run after run."""
 
     connection: SinkConnection
     assignment: Assignment
     results: int = 0
-    """Results newly stored in this run."""
+    """Results newly stored, in all runs."""
     rejected: int = 0
     on_stored: Callable[[StoredBatch], None] | None = None
     """Called with each micro-batch that has new results."""
@@ -161,6 +161,11 @@ class JobSink:
     another site before a migration was rolled back."""
     _lives: dict[str, str] = field(default_factory=dict)
     """Stream → the beginning of its message ids."""
+
+    def begin(self) -> None:
+        """Forget what an earlier run knew of the streams: what it failed to publish may be stored."""
+        self._known.clear()
+        self._lives.clear()
 
     def __call__(
         self,

@@ -76,7 +76,7 @@ class StreamSource(DataSource):
     - `bound_file`: has the bound of a micro-batch once that differs from `max_events`; 0 for none
     - `trigger_s`: seconds between micro-batches, if planning waits until the next one is due. See `Pace`
     - `aligned` (`true`): micro-batches begin at multiples of `trigger_s`
-    - `patient` (`true`): no micro-batch without events need follow one with events
+    - `patient` (`true`): no empty micro-batch needs to follow one with events
     - `nudge` (`true`): the first micro-batch after a start runs also without events
     - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
     - `read_ahead` (`true`): the planner of a small micro-batch may read it, see `StreamReader.ahead`

@@ -29,6 +29,7 @@ def compile_for(
     """Return the job's plan over its streams. Raises `TowpathError` for what does not fit."""
     spec = assignment.spec
     kind = kind_of(spec.operator)
+    is_patient = len(spec.inputs) == 1 and kind.needs_no_empty_batch(spec.operator)
 
     def read(resolved: ResolvedInput, reading: Reading) -> DataFrame:
         options = {
@@ -42,7 +43,7 @@ def compile_for(
             "shares_file": str(shares_file(pause)),
             "trigger_s": str(trigger_s(spec)),
             "aligned": "true" if kind.covers_batches and trigger_s(spec) > 0 else "false",
-            "patient": "true" if kind.closes_at_once(spec.operator) and len(spec.inputs) == 1 else "false",
+            "patient": "true" if is_patient else "false",
             "nudge": "true" if keeps_state(spec.operator) else "false",
             "recall": "true" if kind.watermarked(spec.operator) and len(spec.inputs) > 1 else "false",
             "read_ahead": "false" if is_cluster(settings.spec) else "true",

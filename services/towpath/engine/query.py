@@ -90,7 +90,7 @@ class Query:
     _code: CodeGeneration | None = None
     """Chooses between code and interpretation, where the engine interprets."""
     _passed_ms: int = 0
-    """End of windows that was punctuated last, milliseconds since 1970."""
+    """End of windows that this run punctuated last, milliseconds since 1970."""
     _started: threading.Event = field(default_factory=threading.Event)
     """Set when `running` is there: Spark may publish the first micro-batch before."""
 
@@ -128,6 +128,9 @@ class Query:
         self._window = micro_batch_window(self.assignment)
         self._sample_sizes = sample_sizes_of(self.assignment)
         self._code = CodeGeneration() if self.settings.spec.compilation is Compilation.QUICK else None
+        self.sink.begin()
+        # A failed run may have ended before it stored its last punctuation.
+        self._passed_ms = 0
         self._started.clear()
         forget_pace(str(self.pause_file))
         spec = self.assignment.spec

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -12,12 +14,15 @@ import pytest
 from running.engine import DEVICE, UPSTREAM, Site, assignment
 from running.promises import promise
 from running.query_answers import is_close
+from running.waiting import WITHIN_S
 from towpath.contracts.result import Result
 from towpath.engines.spark import layout
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
 from towpath.queries.parsing import parse
 from towpath.queries.reference import Answer, Event, answers
+from towpath.streams.failures import Unpublished
+from towpath.streams.publisher import Outgoing
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -174,3 +179,36 @@ async def test_estimates_when_windows_are_known_then_fewer_events_are_read_and_a
     assert min(read[4:]) < SENT / 2
     assert read[5] < SENT / 2
     assert all(abs(each - SENT) < 0.2 * SENT for each in stand_for)
+
+
+async def test_punctuation_when_the_broker_was_away_for_it_then_the_next_run_publishes_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double");\n'
+        "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS"
+    )
+    panes, _ = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
+    query = site.query(assignment(panes.operator.model_dump(mode="json")))
+    store, failed = query.sink._store, list[int]()
+
+    def without_punctuation(batch: int, stream: str, messages: list[Outgoing]) -> int:
+        if any(json.loads(message.body).get("count") == 0 for message in messages):
+            failed.append(batch)
+            raise Unpublished("the broker is away")
+        return store(batch, stream, messages)
+
+    monkeypatch.setattr(query.sink, "_store", without_punctuation)
+    await site.put("site.a", *({"at": (BEGIN + timedelta(seconds=n)).isoformat(), "v": 1.0} for n in (5, 12)))
+    await asyncio.to_thread(query.start)
+    async with asyncio.timeout(WITHIN_S):
+        while query.is_active():
+            await asyncio.sleep(0.05)
+    monkeypatch.undo()
+    await asyncio.to_thread(query.start)
+    try:
+        results = await site.until(lambda results: any(result.count == 0 for result in results))
+    finally:
+        await asyncio.to_thread(query.halt, 10.0)
+    assert len(failed) == 1
+    assert [result.count for result in results] == [1, 0]

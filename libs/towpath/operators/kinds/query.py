@@ -64,8 +64,8 @@ def writes(operator: Query) -> Schema:
     return {"query": FieldType.STRING, "value": None, **about, **by, **bounds}
 
 
-def is_without_keys(operator: Query) -> bool:
-    """True if no query has keys. Each punctuation then reaches all that there is."""
+def has_one_group(operator: Query) -> bool:
+    """True if all queries share one group, which sees every punctuation."""
     from towpath.queries.sharing import shared_keys
 
     return not any(shared.keys for shared in shared_keys(plan_of(operator).program))
@@ -85,6 +85,6 @@ QUERY = register(
         rejects=lambda operator: True,
         state=state,
         watermarked=lambda operator: True,
-        closes_at_once=is_without_keys,
+        needs_no_empty_batch=has_one_group,
     )
 )

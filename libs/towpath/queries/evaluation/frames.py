@@ -60,7 +60,10 @@ class PaneGroups:
     def stateful(
         self, key: Sequence[Any], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """For `applyInPandasWithState`: the panes of a micro-batch, or none if a moment has come."""
+        """For `applyInPandasWithState`: the panes of a micro-batch, or none if a moment has come.
+
+        Moments have come up to the watermark, or up to the last punctuation among the panes.
+        """
         program = self.programs[key[0]]
         group = Group(program, bytes(state.get[0]) if state.exists else None)
         watermark_ms = state.getCurrentWatermarkMs()
@@ -86,7 +89,7 @@ class PaneGroups:
         keys = sorted({key.column for query in program.queries for key in query.by})
         columns = {name: frame[name].tolist() for name in frame.columns}
         for at in range(len(frame)):
-            if columns[START][at] == columns[END][at]:
+            if columns[START][at] >= columns[END][at]:
                 continue
             before = columns[SOURCE][at] * INPUTS
             totals: dict[str, Totals] = {}
