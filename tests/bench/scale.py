@@ -88,8 +88,8 @@ async def measure_agents(
     """Measure meshes of scripted agents, and moves among them."""
     measured.notes.append(
         "scripted agents: each a leaf of the hub with its site's login, behind one server (`far server`); "
-        "they send heartbeats every second and answer with simulated engines and no measurements; `up` is "
-        "mostly the time to connect them"
+        "they send heartbeats every second and answer with simulated engines and no measurements; the hub "
+        "compresses no link; `up` is mostly the time to connect them"
     )
     await _sizes(measured, sizes, FIRST_AGENT_MB, say, partial(_scripted, settings, say, measured))
 
