@@ -27,7 +27,7 @@ class Spark(threading.Thread):
         super().__init__(daemon=True)
         self._jsq = self
         self._pause_file, self._batch_s = pause_file, batch_s
-        self._pace = pacing.pace_of(str(pause_file), 3600.0, bursts=False, aligned=False)
+        self._pace = pacing.pace_of(str(pause_file), 3600.0, bursts=False, aligned=False, patient=False)
         self._interrupted = threading.Event()
         self.isActive = True
         self.status = {"isTriggerActive": False}

@@ -112,6 +112,9 @@ async def test_window_when_the_engine_dies_after_publishing_then_the_repeated_ba
     publish = query.sink
 
     class Dying:
+        def begin(self) -> None:
+            publish.begin()
+
         def __call__(self, *published: Any) -> None:
             publish(*published)
             raise RuntimeError("killed before the commit")

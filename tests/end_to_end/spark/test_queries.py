@@ -44,6 +44,11 @@ highest = COMPUTE MAX(mean WHEN < 100, 20 SECONDS) EVERY 10 SECONDS;
 here = COMPUTE EWMA[0.5](s) EVERY 10 SECONDS BY site;
 """
 
+COUNT = (
+    's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double");\n'
+    "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS"
+)
+
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST_S = 300.0
 SENT = 400
@@ -118,11 +123,7 @@ async def test_queries_when_their_job_restarts_then_all_answers_are_those_of_the
 async def test_query_without_keys_when_panes_are_complete_then_is_answered_in_their_micro_batch(
     site: Site,
 ) -> None:
-    text = (
-        's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double");\n'
-        "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS"
-    )
-    made = compiled(Asked("q", "jfk", text, {}, ["jfk"]))
+    made = compiled(Asked("q", "jfk", COUNT, {}, ["jfk"]))
     _, answering = (job.operator.model_dump(mode="json") for job in made.pipeline.jobs)
     (kept,) = made.sites[0].plan.kept
     ends = [(BEGIN + timedelta(seconds=10 * number)).isoformat() for number in range(4)]
@@ -184,11 +185,7 @@ async def test_estimates_when_windows_are_known_then_fewer_events_are_read_and_a
 async def test_punctuation_when_the_broker_was_away_for_it_then_the_next_run_publishes_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (
-        's = STREAM FROM topic(topic="site/a", time="at", value="v", fields="v:double");\n'
-        "q = COMPUTE COUNT(s, 10 SECONDS) EVERY 10 SECONDS"
-    )
-    panes, _ = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
+    panes, _ = compiled(Asked("q", "jfk", COUNT, {}, ["jfk"])).pipeline.jobs
     query = site.query(assignment(panes.operator.model_dump(mode="json")))
     store, failed = query.sink._store, list[int]()
 
