@@ -19,6 +19,7 @@ from towpath.contracts.fields import FieldType
 from towpath.operators.columns import all_of, is_new, named, union
 from towpath.operators.group_state import computed
 from towpath.operators.job_events import JobEvents
+from towpath.operators.kinds.window import BOUNDS
 from towpath.operators.results import carried_name, results_of
 from towpath.queries.evaluation.frames import ANSWERS, END, SOURCE, START, STORED, PaneGroups
 from towpath.queries.planning import SharedPlan
@@ -28,7 +29,6 @@ from towpath.streams.reading import INPUT, SERIAL, STORED_AT
 
 _WATERMARKED = "pane time"
 _GROUP, _PROGRAM, _KEYS = "group", "program", "keys"
-_BOUNDS = ("window_start", "window_end")
 _BETWEEN = "\x1f"
 """Between the values of a group's keys. None begins with anything but `=`."""
 
@@ -36,7 +36,7 @@ _BETWEEN = "\x1f"
 def answers_of(events: JobEvents, plan: SharedPlan, fields: Mapping[str, FieldType]) -> DataFrame:
     """The answers, each once, when the watermark or a punctuation says that its moment has passed."""
     shared = shared_keys(plan.program)
-    frames = events.typed(dict(fields), required=_BOUNDS)
+    frames = events.typed(dict(fields), required=BOUNDS)
     panes = union([_watermarked(frame, is_only_input=len(frames) == 1) for frame in frames])
     groups = PaneGroups(
         {one.name: one.program for one in shared}, [(kept.argument, str(kept.part)) for kept in plan.kept]
@@ -91,7 +91,7 @@ def _grouped(panes: DataFrame, shared: Sequence[SharedKeys], fields: Mapping[str
         SERIAL,
         F.unix_micros(STORED_AT).alias(STORED),
         F.coalesce(INPUT, F.lit(0)).alias(SOURCE),
-        *(name for name in fields if name not in _BOUNDS),
+        *(name for name in fields if name not in BOUNDS),
     )
     return placed.select(f"{_GROUP}.*", *(named(name) for name in placed.columns if name != _GROUP))
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from towpath.contracts.fields import FieldType
 from towpath.contracts.operators import Query
 from towpath.operators.kind import OperatorKind, Schema, register
+from towpath.operators.kinds.window import BOUNDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from towpath.operators.job_events import JobEvents
     from towpath.queries.planning import SharedPlan
-
-_BOUNDS = ("window_start", "window_end")
 
 
 def compile_query(operator: Query, events: JobEvents) -> DataFrame:
@@ -48,7 +47,7 @@ def reads(operator: Query) -> dict[str, FieldType]:
     plan = plan_of(operator)
     types = {Part.COUNT: FieldType.LONG, Part.SERIES: FieldType.STRING}
     return {
-        **dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP),
+        **dict.fromkeys(BOUNDS, FieldType.TIMESTAMP),
         **dict.fromkeys(plan.keys, FieldType.STRING),
         **{kept.name: types.get(kept.part, FieldType.DOUBLE) for kept in plan.kept},
     }
@@ -58,7 +57,7 @@ def writes(operator: Query) -> Schema:
     """The fields of answers. A value may be a number or a list."""
     queries = plan_of(operator).program.queries
     by = {key.name: FieldType(key.type) for query in queries for key in query.by}
-    bounds = dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)
+    bounds = dict.fromkeys(BOUNDS, FieldType.TIMESTAMP)
     estimated = any(query.options.is_estimated for query in queries)
     about = dict.fromkeys(("low", "high", "confidence", "sampled"), FieldType.DOUBLE) if estimated else {}
     return {"query": FieldType.STRING, "value": None, **about, **by, **bounds}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from towpath.operators.job_events import JobEvents
 
-_BOUNDS = ("window_start", "window_end")
+BOUNDS = ("window_start", "window_end")
+"""Fields of a result that say where its window begins and ends."""
 
 
 def compile_window(operator: Window, events: JobEvents) -> DataFrame:
@@ -84,7 +85,7 @@ WINDOW = register(
         model=Window,
         compile=compile_window,
         reads=lambda operator: operator.fields,
-        writes=lambda operator: {**aggregate_fields(operator), **dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)},
+        writes=lambda operator: {**aggregate_fields(operator), **dict.fromkeys(BOUNDS, FieldType.TIMESTAMP)},
         rejects=lambda operator: bool(placing(operator)),
         state=state,
         watermarked=lambda operator: True,

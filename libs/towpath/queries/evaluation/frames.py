@@ -70,7 +70,7 @@ class PaneGroups:
         until = watermark_ms * 1000
         for frame in () if state.hasTimedOut else frames:
             group.take([*self._panes(frame, program)])
-            until = max([until, *frame[END][frame[START] == frame[END]]])
+            until = max([until, *_punctuated(frame)])
         yield self._frame(program, group.answers(until))
         state.update((group.state,))
         moment = group.next_moment()
@@ -134,6 +134,12 @@ class PaneGroups:
             },
             copy=False,
         )
+
+
+def _punctuated(frame: pd.DataFrame) -> list[int]:
+    """The ends of punctuations. With numpy, because each group of each micro-batch asks for them."""
+    starts, ends = frame[START].to_numpy(), frame[END].to_numpy()
+    return ends[starts == ends].tolist()
 
 
 def _set(totals: Totals, part: str, value: Any) -> None:
