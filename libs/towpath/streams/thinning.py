@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.streams.reading import WEIGHT, Reading
-from towpath.streams.sampling import is_sampled
+from towpath.streams.sampling import STEPS, places
 from towpath.streams.typed_events import TypedEvents
 
 BETWEEN = "\x1f"
@@ -97,8 +97,8 @@ class Thinner:
                 known[values] = max(share * factor, LEAST_SHARE)
             shares = [known[values] for values in strata]
         return [
-            share if share >= 1 or is_sampled(serial, share) else 0.0
-            for serial, share in zip(serials, shares, strict=True)
+            share if place < share * STEPS else 0.0
+            for place, share in zip(places(serials).tolist(), shares, strict=True)
         ]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from towpath.checker.identity import utc
 from towpath.checker.observation import ReceivedMessage
 from towpath.lab.demonstration.queries.report import Gap, SampledReport, SharedNumber, SitePart
@@ -18,7 +20,7 @@ from towpath.lab.harness.report import MoveReport
 from towpath.queries.compilation import Compiled
 from towpath.queries.tree import Metric
 from towpath.queries.wording import argument_text
-from towpath.streams.sampling import is_sampled
+from towpath.streams.sampling import STEPS, places
 
 AFTER_MOVE_S = 4.0
 """Seconds after a move in which a gap counts as its own. The next move waits for so long."""
@@ -104,5 +106,5 @@ def sampled_of(heard: Heard) -> SampledReport:
     assert isinstance(argument.value, Metric)
     assert query.options.sample is not None
     serials = [e.serial for e in heard.asked.events if e.fields.get(argument.value.name) is not None]
-    read = sum(is_sampled(serial, query.options.sample) for serial in serials)
+    read = int(np.count_nonzero(places(serials) < query.options.sample * STEPS))
     return SampledReport(query=query.name, events=len(serials), read=read)
