@@ -37,6 +37,7 @@ def consumer(stream: str, deliver: str | None, **more: Any) -> bytes:
 COMMANDS = [
     *_under("towpath.v1.command.coordinator", "deploy", "update", "remove", "migrate", "apply-pipeline"),
     *_under(f"towpath.v1.command.{VICTIM}", "start-job", "stop-job", "set-epoch", "reset-role", "adjust-job"),
+    Attack(f"towpath.v1.command.{VICTIM}.may-read"),
     *_under("towpath.v1.command", "injector.load-rules", "monitor.start-monitor", "links.shape-link"),
     *_under("towpath.v1.command", "supervisor.join-site", "collector.query-metrics", "autopilot.switch"),
 ]
@@ -146,6 +147,14 @@ $JS.> $JS.{VICTIM}.API.> $JS.hub.API.> $JS.M.> towpath.mirror.> towpath.mirror.{
 towpath.read.*.{VICTIM}.> sink.> sink.{VICTIM}.> site.> $MQTT.> $SYS.> *.*.*.*
 """.split()
 """Subjects that are none of a thief's business."""
+
+TAPPED = f"""
+towpath.v1.command.{VICTIM}.start-job towpath.v1.command.coordinator.deploy towpath.v1.heartbeat.{VICTIM}
+towpath.v1.event.security.refused _INBOX.{VICTIM}.agent.a.b $JS.{VICTIM}.API.STREAM.LIST
+$JS.hub.API.STREAM.LIST towpath.mirror.{VICTIM}.hub.M.a towpath.read.{VICTIM}.hub.STREAM.INFO.EVENTS
+sink.{VICTIM}.{VICTIM}.hourly.1 uplink.{VICTIM}.hub.u.site.a site.departures stats.hourly
+""".split()
+"""The same without wildcards."""
 
 REDIS = (
     """

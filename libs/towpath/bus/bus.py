@@ -6,7 +6,8 @@ import asyncio
 import logging
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
@@ -81,6 +82,8 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
+        self._together: dict[str, Callable[[Msg], Awaitable[None]]] | None = None
+        """Subject → what takes its commands, while several are collected for one subscription."""
         self._refusals = Refusals(connection.options.get("name") or "unnamed", self.publish)
 
     @classmethod
@@ -216,7 +219,30 @@ class Bus:
         async def on_message(message: Msg) -> None:
             self.own(asyncio.create_task(self._answer(kind, handler, message)))
 
-        await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
+        subject = kind.wildcard(**fixed)
+        if self._together is None:
+            await self.connection.subscribe(subject, cb=on_message)
+        else:
+            self._together[subject] = on_message
+
+    @asynccontextmanager
+    async def one_subscription(self, wildcard: str) -> AsyncIterator[None]:
+        """Take all commands that are served within the block by one subscription, from its end on.
+
+        A hub compares each subscription of a site with each link to another, so a site should have few.
+        A command that matches the wildcard, and is not served here, is left to those who serve it.
+        """
+        self._together = served = {}
+        try:
+            yield
+        finally:
+            self._together = None
+
+        async def on_message(message: Msg) -> None:
+            if (take := served.get(message.subject)) is not None:
+                await take(message)
+
+        await self.connection.subscribe(wildcard, cb=on_message)
 
     async def _answer(
         self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg

@@ -53,7 +53,7 @@ from towpath.bus.terms import Terms
 from towpath.contracts.broadcast import DeliverBroadcast
 from towpath.contracts.data_plane import METRICS_SUBJECT
 from towpath.contracts.local_commands import AdjustJob
-from towpath.contracts.message import Command, Model, now
+from towpath.contracts.message import ROOT, Command, Model, now
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
     AssignRole,
@@ -122,10 +122,11 @@ async def run(settings: AgentSettings) -> None:
             artefacts = SiteArtefacts(bus.connection, shelf, [*map(Path, settings.access.spec.engine.reads)])
             jobs = await _jobs(parts, bus, artefacts)
             reception = Reception(settings.site, redis, jobs.store, settings.access.redis.password)
-            await _serve(settings, bus, redis, jobs, reception, artefacts)
-            restart = Restart(parts.begun_at, stop.set)
-            await bus.serve(RestartAgent, looked_at(restart.restart), site=settings.site)
-            watched = await _watched(parts, bus, redis, jobs, reception)
+            async with bus.one_subscription(f"{ROOT}.command.{settings.site}.*"):
+                await _serve(settings, bus, redis, jobs, reception, artefacts)
+                restart = Restart(parts.begun_at, stop.set)
+                await bus.serve(RestartAgent, looked_at(restart.restart), site=settings.site)
+                watched = await _watched(parts, bus, redis, jobs, reception)
             tasks = [
                 asyncio.create_task(work) for work in (*watched, artefacts.watch(jobs.assignments.values))
             ]

@@ -19,6 +19,7 @@ from running.attacks import (
     REDIS,
     REFUSED_BY_GATE,
     REFUSED_BY_HUB,
+    TAPPED,
     THIEF,
     VICTIM,
     Attack,
@@ -127,6 +128,20 @@ async def test_eavesdropper_when_others_talk_then_hears_nothing(shared_mesh: Who
         "$LDS.",
     )
     assert [subject for subject, _ in leaf.heard if not subject.startswith(own)] == []
+
+
+@pytest.mark.parametrize("subject", sampled(TAPPED))
+async def test_subscription_when_to_one_subject_of_others_then_the_hub_refuses_and_tells(
+    shared_mesh: WholeMesh, told: Told, subject: str
+) -> None:
+    async def refused_and_told() -> bool:
+        async with raw_leaf(shared_mesh.state, THIEF) as leaf:
+            await leaf.subscribe(subject)
+        assert leaf.refusal == f"'Permissions Violation for Subscription to \"{subject}\"'"
+        await asyncio.sleep(0.1)
+        return told.of(by="hub", kind="subscription", came_under=subject, who=THIEF)
+
+    await eventually(refused_and_told)
 
 
 @promise("restricted")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from towpath.contracts.data_plane import BROADCAST_SUBJECTS, METRICS_SUBJECT, MQTT_DELIVERY, gate_prefix
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
-from towpath.contracts.reading import MayRead
 from towpath.mesh.current_keys import without_keys
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.permissions import Rights, events_of, own_jetstream, results, uplinks_from
+from towpath.mesh.permissions import READING, Rights, events_of, own_jetstream, results, uplinks_from
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -37,7 +36,7 @@ AGENT = register(
                 f"{ROOT}.heartbeat.{site}",
                 Metric.wildcard(site=site),
                 Echo.wildcard(),
-                MayRead.wildcard(),
+                *READING,
                 f"{ROOT}.engine.{site}.>",
                 *results(to=site, by=site),
                 f"{MQTT_DELIVERY}>",
