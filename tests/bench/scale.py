@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -36,9 +38,12 @@ from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
+from towpath.processes import listed
 from towpath.tasks import end
 
 SITES, AGENTS = (10, 25, 50, 100), (100, 300, 1000)
@@ -49,7 +54,10 @@ EVENT_SITES = 10
 """Events come from so many sites in turn."""
 FIRST_SITE_MB, FIRST_AGENT_MB = 150.0, 2.0
 """Memory of one, before any is measured."""
+FALLEN_S = 1.0
+"""After a server died, until the other side has noticed that of all its links."""
 UP, MEMORY = "up, s", "all processes PSS, MB"
+LINKED_AGAIN = "all linked again after the hub died, s"
 INTERESTS = "subscriptions told to each site"
 WHILE_MOVING = "moving: "
 
@@ -87,7 +95,7 @@ async def measure_agents(
 ) -> None:
     """Measure meshes of scripted agents, and moves among them."""
     measured.notes.append(
-        "scripted agents: each a leaf of the hub with its site's login, behind one server (`far server`); "
+        "scripted agents: each a leaf of the hub with its site's login, behind few servers (`far server`); "
         "they send heartbeats every second and answer with simulated engines and no measurements; the hub "
         "compresses no link; `up` is mostly the time to connect them"
     )
@@ -179,7 +187,7 @@ async def _scripted(settings: Settings, say: Say, measured: Measured, size: int,
             await wait_until_up(home, names, UP_S, lambda text: None)
             figures[UP] = time.monotonic() - begun
             look = partial(used, home, names, far.processes)
-            chosen = dict.fromkeys(names[:EVENT_SITES], far.url)
+            chosen = {site: far.urls[site] for site in names[:EVENT_SITES]}
             async with open_bus(home) as client:
                 async with _agents(far.state, chosen) as agents:
                     await _at_rest(settings, look, size, figures, say)
@@ -188,6 +196,23 @@ async def _scripted(settings: Settings, say: Say, measured: Measured, size: int,
                 say("moves")
                 moves = await _moving(client, far, settings, look, figures)
                 _tell_failures(measured, size, moves)
+            say("the hub's server dies")
+            figures[LINKED_AGAIN] = await _linked_again(home, far, size)
+            if figures[LINKED_AGAIN] is None:
+                measured.notes.append(f"{size} sites: not all linked again {UP_S:.0f} s after the hub died")
+
+
+async def _linked_again(home: Home, far: Far, size: int) -> float | None:
+    """Kill the hub's server, which is started again, and to which all sites link at once. Return the seconds
+    that takes; None if it is too long."""
+    [server] = [record.pid for record in listed(home.run) if record.name == HUB_SCOPE and record.process]
+    begun = time.monotonic()
+    os.kill(server, signal.SIGKILL)
+    while time.monotonic() - begun < FALLEN_S or await asyncio.to_thread(far.linked) < size:
+        if time.monotonic() - begun > UP_S:
+            return None
+        await asyncio.sleep(LOOK_S)
+    return time.monotonic() - begun
 
 
 @asynccontextmanager

@@ -1,16 +1,19 @@
 """Agents of many sites in one process, without servers and engines of their own.
 
-python scale_agents.py HOME URL PART PARTS    the agents of every PARTS-th pair of sites, until ended
+python scale_agents.py HOME URLS PART PARTS   the agents of every PARTS-th pair of sites, until ended
 
-Each logs in at the server of `scale_far.py` with the rights of its site's agent, and answers as agents do.
+URLS is a file: site → the server of `scale_far.py` at which its agent logs in. It does so with the rights of
+an agent, and answers as agents do.
 Both sites of a pair share a simulation of engines and streams, so that jobs can move between them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from scale_far import pairs
@@ -19,6 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from running.coordinator import Agents
 from towpath.bus import Bus
+from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, ReadMetrics, SeriesList
 from towpath.contracts.uplink import SetUplinks, UplinkReport
 from towpath.mesh.home import Home
@@ -32,24 +36,27 @@ AT_ONCE = 50
 """Connections that are made at a time."""
 
 
-async def run(home: Path, url: str, part: int, parts: int) -> None:
+async def run(home: Path, urls: Mapping[str, str], part: int, parts: int) -> None:
     """Answer for the sites of this part until ended."""
     state = MeshState.load(Home(home))
     mine = pairs(state.sites)[part::parts]
     slots = asyncio.Semaphore(AT_ONCE)
-    opened = await asyncio.gather(*(_open(state, url, pair, slots) for pair in mine))
+    opened = await asyncio.gather(*(_open(state, urls, pair, slots) for pair in mine))
     print("ready", flush=True)
     await asyncio.gather(*(_beat(agents, place / len(opened)) for place, agents in enumerate(opened)))
 
 
-async def _open(state: MeshState, url: str, pair: tuple[str, str], slots: asyncio.Semaphore) -> Agents:
+async def _open(
+    state: MeshState, urls: Mapping[str, str], pair: tuple[str, str], slots: asyncio.Semaphore
+) -> Agents:
     async with slots:
-        agents = Agents({site: await connect(state, url, site) for site in pair})
+        agents = Agents({site: await connect(state, urls[site], site) for site in pair})
     for site, bus in agents.buses.items():
-        await agents.serve(site)
-        await bus.serve(Echo, echo, site=site)
-        await bus.serve(ReadMetrics, _nothing_measured, site=site)
-        await bus.serve(SetUplinks, _no_uplinks, site=site)
+        async with bus.one_subscription(f"{ROOT}.command.{site}.*"):
+            await agents.serve(site)
+            await bus.serve(Echo, echo, site=site)
+            await bus.serve(ReadMetrics, _nothing_measured, site=site)
+            await bus.serve(SetUplinks, _no_uplinks, site=site)
         await Gate(bus, site, _everyone).open()
     return agents
 
@@ -81,4 +88,5 @@ async def _everyone(reader: str, stream: str) -> bool:
 if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    logins = json.loads(Path(sys.argv[2]).read_text())
+    asyncio.run(run(Path(sys.argv[1]), logins, int(sys.argv[3]), int(sys.argv[4])))

@@ -1,8 +1,8 @@
-"""A mesh whose sites are elsewhere: one server speaks for all to the hub, and scripted agents answer.
+"""A mesh whose sites are elsewhere: few servers speak for all to the hub, and scripted agents answer.
 
-The server has an account for each site, and from each a leaf connection of its own to the hub, with the login
-of the site there. So the hub has as many leaves as with real sites, and holds each to its rights. What
-servers of sites would use is saved, and therefore not measured.
+A server has an account for each of its sites, and from each a leaf connection of its own to the hub, with the
+login of the site there. So the hub has as many leaves as with real sites, and holds each to its rights. What
+servers of sites would use is saved, and therefore not measured. The servers start one after the other.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import asyncio
 import json
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from towpath.atomic_write import write_private_file
 from towpath.contracts.site import HubSpec, MeshSpec, SiteSpec
@@ -34,6 +35,9 @@ ANSWER_S = 30.0
 PROCESSES = 2
 """Processes of agents, from so many sites on. One process holds fewer."""
 SECOND_PROCESS_FROM = 2000
+LINKED_AT_ONCE = 250
+"""Sites of a server: they link to the hub at once. A link that is not there within two seconds is given up
+and begun again, so thousands at once would keep the hub busy with links for which no one waits any more."""
 SERVER = "far server"
 PROGRAM = "scripted agents"
 
@@ -43,17 +47,20 @@ class Far:
     """Sites elsewhere that run."""
 
     state: MeshState
-    url: str
-    """Where their agents log in."""
-    monitor: int
-    """Port at which their server tells about its connections."""
+    urls: dict[str, str]
+    """Site → where its agent logs in."""
+    monitors: list[int]
+    """Ports at which their servers tell about their connections."""
     processes: dict[int, str]
     """Process id → its kind: what stands in for the sites."""
 
+    def linked(self) -> int:
+        """Return how many sites have a link to the hub. Blocks."""
+        return sum(len(_links(port)) for port in self.monitors)
+
     def interests(self) -> float:
         """Return how many subscriptions elsewhere the hub tells a site of, on average. Blocks."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/leafz", timeout=ANSWER_S) as answer:
-            leaves = json.load(answer)["leafs"]
+        leaves = [leaf for port in self.monitors for leaf in _links(port)]
         return sum(leaf["subscriptions"] for leaf in leaves) / len(leaves)
 
 
@@ -68,22 +75,43 @@ async def far_sites(home: Home, count: int) -> AsyncIterator[Far]:
     """Start a mesh with so many sites elsewhere, and their agents. The caller brings the mesh down."""
     state = await asyncio.to_thread(_provision, home, count)
     await asyncio.to_thread(lifecycle.start, home)
-    taken: set[int] = set()
-    port, monitor = free_port(taken), free_port(taken)
     parts = PROCESSES if count >= SECOND_PROCESS_FROM else 1
-    url = f"nats://127.0.0.1:{port}"
+    far, names, taken = Far(state, {}, [], {}), sorted(state.sites), set[int]()
     async with AsyncExitStack() as stack:
-        config = home.root / "far-server.conf"
-        await asyncio.to_thread(write_private_file, config, far_config(state, port, monitor))
-        server = await _process(stack, home, nats_server_binary(), "-c", str(config))
         async with asyncio.timeout(READY_S):
-            while not await port_open("127.0.0.1", port):
-                await asyncio.sleep(0.1)
-        command = (sys.executable, str(AGENTS), str(home.root), url)
+            for first in range(0, count, LINKED_AT_ONCE):
+                port, monitor = free_port(taken), free_port(taken)
+                await _link(stack, home, far, names[first : first + LINKED_AT_ONCE], port, monitor)
+        logins = home.root / "far-urls.json"
+        logins.write_text(json.dumps(far.urls))
+        command = (sys.executable, str(AGENTS), str(home.root), str(logins))
         programs = [await _process(stack, home, *command, str(part), str(parts)) for part in range(parts)]
         for program in programs:
             await _ready(program)
-        yield Far(state, url, monitor, {server.pid: SERVER, **{program.pid: PROGRAM for program in programs}})
+        far.processes.update({program.pid: PROGRAM for program in programs})
+        yield far
+
+
+async def _link(
+    stack: AsyncExitStack, home: Home, far: Far, sites: Sequence[str], port: int, monitor: int
+) -> None:
+    """Start a server that speaks for these sites, and return when all are linked to the hub."""
+    config = home.root / f"far-{port}.conf"
+    await asyncio.to_thread(write_private_file, config, far_config(far.state, sites, port, monitor))
+    server = await _process(stack, home, nats_server_binary(), "-c", str(config))
+    while not await port_open("127.0.0.1", monitor):
+        await asyncio.sleep(0.1)
+    while len(await asyncio.to_thread(_links, monitor)) < len(sites):
+        await asyncio.sleep(0.1)
+    far.urls.update(dict.fromkeys(sites, f"nats://127.0.0.1:{port}"))
+    far.monitors.append(monitor)
+    far.processes[server.pid] = SERVER
+
+
+def _links(monitor: int) -> list[dict[str, Any]]:
+    """Return the links to the hub that there are. Blocks."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{monitor}/leafz", timeout=ANSWER_S) as answer:
+        return json.load(answer).get("leafs") or []
 
 
 def _provision(home: Home, count: int) -> MeshState:
@@ -97,11 +125,12 @@ def _provision(home: Home, count: int) -> MeshState:
     return state
 
 
-def far_config(state: MeshState, port: int, monitor: int) -> str:
-    """Return the configuration of the server that speaks for all sites."""
+def far_config(state: MeshState, sites: Sequence[str], port: int, monitor: int) -> str:
+    """Return the configuration of a server that speaks for these sites."""
     agent = services()["agent"]
     accounts, remotes = {}, []
-    for site, access in state.sites.items():
+    for site in sites:
+        access = state.site(site)
         login, leaf = access.login(agent.name), access.leaf
         user = {"user": login.user, "password": login.password, "permissions": agent.permissions(site)}
         accounts[site] = {"users": [user]}
@@ -109,7 +138,7 @@ def far_config(state: MeshState, port: int, monitor: int) -> str:
         remotes.append({"url": url, "account": site})
     return json.dumps(
         {
-            "server_name": "far",
+            "server_name": f"far-{port}",
             "host": "127.0.0.1",
             "port": port,
             "http": f"127.0.0.1:{monitor}",
