@@ -138,14 +138,14 @@ def test_jobs_when_answers_are_rare_then_read_events_seldom(every: str, interval
 
 
 @pytest.mark.parametrize(
-    ("every", "share", "interval_s"), [("5 s", 0.2, 5), ("10 s", 0.5, 4), ("5 s", 0.01, 5)]
+    ("every", "share", "intervals_s"), [("5 s", 0.2, (5, 1)), ("10 s", 0.5, (4, 0.5)), ("5 s", 0.01, (5, 1))]
 )
-def test_jobs_when_a_sample_is_enough_then_read_events_more_seldom(
-    every: str, share: float, interval_s: float
+def test_jobs_when_a_sample_is_enough_then_read_events_and_panes_more_seldom(
+    every: str, share: float, intervals_s: tuple[float, float]
 ) -> None:
     text = f"{STREAM}q = COMPUTE AVG(s, 10 m) EVERY {every} WITH SAMPLE {share}"
-    panes, _ = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
-    assert panes.trigger_s == interval_s
+    panes, answers = compiled(Asked("q", "jfk", text, {}, ["jfk"])).pipeline.jobs
+    assert (panes.trigger_s, answers.trigger_s) == intervals_s
 
 
 def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest() -> None:

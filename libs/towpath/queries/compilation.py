@@ -42,7 +42,8 @@ _FUNCTIONS = {
 
 ANSWERING_S = 0.25
 """Seconds between micro-batches of the job that answers. If keys split the panes, or inputs are several, it
-has one when panes come, and then one that finds them past, which would wait longer for a longer interval."""
+has one when panes come, and then one that finds them past, which would wait longer for a longer interval.
+Those who ask for a sample wait longer, because to look for panes costs, too: by its share, up to a second."""
 
 MICRO_BATCHES_OF_A_PANE = 5
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 10.0
@@ -170,7 +171,7 @@ def _jobs(asked: Asked, meaning: QuerySet, plans: Sequence[SitePlan]) -> list[Pi
         inputs=[Input(site=at.site, topic=f"{asked.topic}/panes") for at in plans],
         output=Output(topic=asked.topic, site=asked.site if meaning.scheduler else None),
         operator=Query(text=asked.text, filled={**asked.filled}),
-        trigger_s=ANSWERING_S,
+        trigger_s=min(ANSWERING_S / _sample(meaning), SHORTEST_INTERVAL_S),
         webhook=asked.webhook,
     )
     return [*panes, answers]
