@@ -2,9 +2,9 @@
 
 python scale_agents.py HOME URLS PART PARTS   the agents of every PARTS-th pair of sites, until ended
 
-URLS is a file: site → the server of `scale_far.py` at which its agent logs in. It does so with the rights of
-an agent, and answers as agents do.
-Both sites of a pair share a simulation of engines and streams, so that jobs can move between them.
+URLS is a file: site → the server of `scale_far.py` at which its agent logs in. Each has the rights of its
+site's agent, and answers as agents do. Both sites of a pair share a simulation of engines and streams, so
+that jobs can move between them.
 """
 
 from __future__ import annotations

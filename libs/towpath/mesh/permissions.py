@@ -82,8 +82,8 @@ READ = (
 )
 """Calls that read streams and change none."""
 
-READING = [MayRead.wildcard(service=service) for service in ("coordinator", "collector")]
-"""Questions of a site, who may read a stream, to those who know."""
+MAY_READ = [MayRead.wildcard(service=service) for service in ("coordinator", "collector")]
+"""Where a site asks who may read its streams."""
 
 CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
 """Subjects on which the reader of a stream answers."""
@@ -254,7 +254,7 @@ def leaf(site: str) -> Rights:
             *results(by=site),
             *results_aside(by=site),
             *uplinks_from(site),
-            *READING,
+            *MAY_READ,
             *reading_elsewhere(site),
             f"{mirror_delivery(site, '*')}.>",
             *_FEEDING,

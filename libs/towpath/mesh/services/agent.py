@@ -7,7 +7,7 @@ from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
 from towpath.mesh.current_keys import without_keys
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.permissions import READING, Rights, events_of, own_jetstream, results, uplinks_from
+from towpath.mesh.permissions import MAY_READ, Rights, events_of, own_jetstream, results, uplinks_from
 from towpath.mesh.service_table import Service, register
 from towpath.mesh.state import MeshState
 
@@ -36,7 +36,7 @@ AGENT = register(
                 f"{ROOT}.heartbeat.{site}",
                 Metric.wildcard(site=site),
                 Echo.wildcard(),
-                *READING,
+                *MAY_READ,
                 f"{ROOT}.engine.{site}.>",
                 *results(to=site, by=site),
                 f"{MQTT_DELIVERY}>",
