@@ -26,8 +26,13 @@ class Connection:
         self.subscriptions: dict[str, Callable[[Any], Awaitable[None]]] = {}
         self.answered: list[str] = []
 
-    async def subscribe(self, subject: str, cb: Callable[[Any], Awaitable[None]]) -> None:
+    async def subscribe(self, subject: str, cb: Callable[[Any], Awaitable[None]]) -> SimpleNamespace:
         self.subscriptions[subject] = cb
+
+        async def unsubscribe() -> None:
+            del self.subscriptions[subject]
+
+        return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def publish(self, subject: str, body: bytes, **_: Any) -> None:
         self.answered.append(subject)
@@ -71,6 +76,20 @@ async def test_commands_when_served_in_one_subscription_then_each_kind_is_answer
         [TO_JFK],
         ["_INBOX.echo", "_INBOX.measure-state"],
     )
+
+
+async def test_commands_when_some_were_served_before_then_no_other_subscription_brings_them(
+    bus: Bus, connection: Connection
+) -> None:
+    await bus.serve(Echo, done, site="jfk")
+    await bus.serve(Echo, done, site="lga")
+    async with bus.one_subscription(TO_JFK):
+        await bus.serve(MeasureState, done, site="jfk")
+
+    await send(bus, connection, Echo(site="jfk"))
+
+    assert {*connection.subscriptions} == {TO_JFK, "towpath.v1.command.lga.echo"}
+    assert connection.answered == ["_INBOX.echo"]
 
 
 async def test_command_when_of_a_kind_that_is_not_served_then_is_left_to_others(

@@ -9,11 +9,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import ValidationError
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Model)
 CommandT = TypeVar("CommandT", bound=Command[Any])
 MessageT = TypeVar("MessageT", bound=Message)
+
+_Take: TypeAlias = Callable[[Msg], Awaitable[None]]
 
 RETRY_PAUSE_S = 0.3
 """Between attempts of a command that no one received: too long to flood, short beside any deadline."""
@@ -82,7 +85,9 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
-        self._together: dict[str, Callable[[Msg], Awaitable[None]]] | None = None
+        self._subscriptions: dict[str, tuple[_Take, Subscription]] = {}
+        """Subject → what takes its commands, and the subscription that brings them."""
+        self._together: dict[str, _Take] | None = None
         """Subject → what takes its commands, while several are collected for one subscription."""
         self._refusals = Refusals(connection.options.get("name") or "unnamed", self.publish)
 
@@ -221,13 +226,14 @@ class Bus:
 
         subject = kind.wildcard(**fixed)
         if self._together is None:
-            await self.connection.subscribe(subject, cb=on_message)
+            self._subscriptions[subject] = on_message, await self.connection.subscribe(subject, cb=on_message)
         else:
             self._together[subject] = on_message
 
     @asynccontextmanager
     async def one_subscription(self, wildcard: str) -> AsyncIterator[None]:
-        """Take all commands that are served within the block by one subscription, from its end on.
+        """Take the commands under a wildcard that are served before or within the block by one subscription,
+        from the block's end on.
 
         A hub compares each subscription of a site with each link to another, so a site should have few.
         A command that matches the wildcard, and is not served here, is left to those who serve it.
@@ -242,6 +248,12 @@ class Bus:
             if (take := served.get(message.subject)) is not None:
                 await take(message)
 
+        # Two subscriptions of a connection must not bring the same command: a server that allows one answer
+        # counts the second delivery as that answer.
+        scope = wildcard.removesuffix("*")
+        for subject in [each for each in self._subscriptions if each.rpartition(".")[0] + "." == scope]:
+            served[subject], subscription = self._subscriptions.pop(subject)
+            await subscription.unsubscribe()
         await self.connection.subscribe(wildcard, cb=on_message)
 
     async def _answer(
