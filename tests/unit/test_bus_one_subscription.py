@@ -115,3 +115,12 @@ async def test_commands_when_not_all_could_be_served_then_none_is_taken(
         await serve_some()
 
     assert [*connection.subscriptions] == []
+
+
+async def test_command_when_not_under_the_wildcard_then_is_refused(bus: Bus, connection: Connection) -> None:
+    async def serve_another() -> None:
+        async with bus.one_subscription(TO_JFK):
+            await bus.serve(Echo, done, site="lga")
+
+    with pytest.raises(ValueError, match="lga"):
+        await serve_another()

@@ -236,13 +236,16 @@ class Bus:
         from the block's end on.
 
         A hub compares each subscription of a site with each link to another, so a site should have few.
-        A command that matches the wildcard, and is not served here, is left to those who serve it.
+        A command that matches the wildcard, and is not served here, is left to those who serve it. Raises
+        `ValueError` if another command is served within the block.
         """
         self._together = served = {}
         try:
             yield
         finally:
             self._together = None
+        if strays := [subject for subject in served if not _is_under(subject, wildcard)]:
+            raise ValueError(f"{', '.join(strays)}: not under {wildcard}")
 
         async def on_message(message: Msg) -> None:
             if (take := served.get(message.subject)) is not None:
@@ -250,8 +253,7 @@ class Bus:
 
         # Two subscriptions of a connection must not bring the same command: a server that allows one answer
         # counts the second delivery as that answer.
-        scope = wildcard.removesuffix("*")
-        for subject in [each for each in self._subscriptions if each.rpartition(".")[0] + "." == scope]:
+        for subject in [each for each in self._subscriptions if _is_under(each, wildcard)]:
             served[subject], subscription = self._subscriptions.pop(subject)
             await subscription.unsubscribe()
         await self.connection.subscribe(wildcard, cb=on_message)
@@ -369,6 +371,11 @@ class Bus:
         """Cancel and await a task, if it has not ended, when the bus is closed."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_under(subject: str, wildcard: str) -> bool:
+    """Return True for a subject that a wildcard for its last token matches."""
+    return subject.rpartition(".")[0] == wildcard.removesuffix(".*")
 
 
 async def _lost() -> NoReturn:
