@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import xxhash
 
-from towpath.streams.sampling import STEPS, places
+from towpath.streams.sampling import STEPS, places, sampled
 
 
 def test_sample_when_compared_with_sparks_hash_then_has_the_same_events() -> None:
@@ -27,8 +27,7 @@ def test_places_when_there_is_no_event_then_are_none() -> None:
 
 
 def test_sample_when_its_share_is_larger_then_holds_the_smaller_one() -> None:
-    found = places(range(20_000))
-    small, large = ({*np.flatnonzero(found < share * STEPS).tolist()} for share in (0.2, 0.5))
+    small, large = ({*np.flatnonzero(sampled(range(20_000), share)).tolist()} for share in (0.2, 0.5))
 
     assert small < large
     assert abs(len(small) / 20_000 - 0.2) < 0.01

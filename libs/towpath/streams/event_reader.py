@@ -20,7 +20,7 @@ from towpath.streams.lost_events import LostEvents
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.reading import Reading
 from towpath.streams.repeats import Repeats, repeats_of
-from towpath.streams.sampling import STEPS, places
+from towpath.streams.sampling import sampled
 from towpath.streams.stream_view import StreamView
 from towpath.streams.thinning import Thinner, ThinningOption, with_weights
 
@@ -154,8 +154,7 @@ class EventReader:
         if self.sample < 1:
             # First, because it costs less for each: they have serial numbers without a gap.
             first, last = messages[0].stream_sequence, messages[-1].stream_sequence
-            of_sample = places(range(first, last + 1)) < self.sample * STEPS
-            messages = [*itertools.compress(messages, of_sample)]
+            messages = [*itertools.compress(messages, sampled(range(first, last + 1), self.sample))]
         if self.subject is not None:
             messages = [m for m in messages if m.subject == self.subject]
         return messages

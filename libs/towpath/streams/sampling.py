@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -28,9 +28,16 @@ _PRIMES = [
 ]
 
 
+def sampled(serials: Iterable[int], shares: float | Sequence[float]) -> npt.NDArray[np.bool_]:
+    """Tell of each event if it belongs to the sample of a share: of one for all, or of its own.
+
+    A sample holds all smaller ones.
+    """
+    return places(serials) < np.asarray(shares) * STEPS
+
+
 def places(serials: Iterable[int]) -> npt.NDArray[np.int64]:
-    """Return the place of each event. A sample of a share has those with places below share · `STEPS`, so it
-    holds all smaller ones."""
+    """Return the place of each event among all. A sample of a share has the first ones."""
     return _xxh64(np.fromiter(serials, np.int64).view(np.uint64)).view(np.int64) % STEPS
 
 

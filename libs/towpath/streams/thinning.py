@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.streams.reading import WEIGHT, Reading
-from towpath.streams.sampling import STEPS, places
+from towpath.streams.sampling import sampled
 from towpath.streams.typed_events import TypedEvents
 
 BETWEEN = "\x1f"
@@ -97,8 +97,8 @@ class Thinner:
                 known[values] = max(share * factor, LEAST_SHARE)
             shares = [known[values] for values in strata]
         return [
-            share if place < share * STEPS else 0.0
-            for place, share in zip(places(serials).tolist(), shares, strict=True)
+            share if is_read else 0.0
+            for is_read, share in zip(sampled(serials, shares).tolist(), shares, strict=True)
         ]
 
 

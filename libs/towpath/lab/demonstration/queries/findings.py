@@ -20,7 +20,7 @@ from towpath.lab.harness.report import MoveReport
 from towpath.queries.compilation import Compiled
 from towpath.queries.tree import Metric
 from towpath.queries.wording import argument_text
-from towpath.streams.sampling import STEPS, places
+from towpath.streams.sampling import sampled
 
 AFTER_MOVE_S = 4.0
 """Seconds after a move in which a gap counts as its own. The next move waits for so long."""
@@ -106,5 +106,5 @@ def sampled_of(heard: Heard) -> SampledReport:
     assert isinstance(argument.value, Metric)
     assert query.options.sample is not None
     serials = [e.serial for e in heard.asked.events if e.fields.get(argument.value.name) is not None]
-    read = int(np.count_nonzero(places(serials) < query.options.sample * STEPS))
+    read = int(np.count_nonzero(sampled(serials, query.options.sample)))
     return SampledReport(query=query.name, events=len(serials), read=read)
