@@ -130,7 +130,7 @@ class Flow:
 
     async def _output(self) -> ResolvedOutput:
         """Return the job's output: another one, if it was lost with its site."""
-        return next(view.output for view in await self.stage.ask_jobs() if view.spec.name == self.spec.name)
+        return (await self.stage.ask_job(self.spec.name)).output
 
     async def _stored(self) -> list[StoredMessage]:
         """Return the events of the device that its site keeps."""

@@ -23,10 +23,10 @@ from towpath.artefacts.hub_gate import ArtefactGate
 from towpath.artefacts.hub_store import STREAM as ARTEFACTS
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
+from towpath.contracts.credential import Credential
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability, FaultSettings, HubSpec, MeshSpec, SiteSpec
 from towpath.contracts.tls import TlsSpec
-from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_servers, redis_door, redis_server, site_server

@@ -9,6 +9,7 @@ import pytest
 
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import ReceivedMessage, observe
+from towpath.contracts.credential import Credential
 from towpath.contracts.job import JobSpec
 from towpath.contracts.scenario_load import LoadShape, ReplayLoad, StandardJob, SyntheticLoad
 from towpath.contracts.site import SiteSpec
@@ -18,7 +19,6 @@ from towpath.lab.harness.load import Device, DueEvent, chance, recorded, synthet
 from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 from towpath.lab.harness.workload import spec_of
 from towpath.lab.workload.text import lines
-from towpath.mesh.credentials import Credential
 from towpath.mesh.state import SiteAccess
 
 LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.message import ROOT, Command, Model, SiteName
 from towpath.contracts.site import MOST_COORDINATORS, HubNode, MeshSpec
 
@@ -17,14 +18,7 @@ Password = Annotated[str, Field(pattern=r"^[0-9a-f]{48}$")]
 """192 random bits in hexadecimal, made on the joining machine."""
 
 
-class Login(Model):
-    """A user at the hub."""
-
-    user: str
-    password: str
-
-
-class Invitation(Login):
+class Invitation(Credential):
     """A login at the hub that can do nothing but join, once."""
 
     expires: AwareDatetime
@@ -60,8 +54,8 @@ class SpareBundle(Model):
     """Number of the coordinator on that machine."""
     mesh: MeshSpec
     """Settings of the mesh, with the addresses of the hub, and the sites by name."""
-    coordinator: Login
-    operator: Login
+    coordinator: Credential
+    operator: Credential
     """Of the command line on that machine."""
     authority: str | None = None
     """Certificate of the hub's authority, PEM; null: the system's authorities, or it is plain."""

@@ -12,8 +12,9 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.gateway import CONTROL_PREFIX
-from towpath.mesh.credentials import Credential, pbkdf2
+from towpath.mesh.credentials import pbkdf2
 from towpath.mesh.device_users import DeviceUser, user_of
 from towpath.mesh.tls_files import TlsFiles
 from towpath.mqtt.broker_address import WINDOW

@@ -1,4 +1,4 @@
-"""Users of a mesh's servers with their passwords."""
+"""Hashes of passwords, tokens, and the credentials of services."""
 
 from __future__ import annotations
 
@@ -8,24 +8,9 @@ import secrets
 
 from pydantic import ConfigDict, Field
 
+from towpath.contracts.credential import PASSWORD_BYTES, Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
-
-PASSWORD_BYTES = 24
-"""192 random bits. No one can guess them, not even offline."""
-
-
-class Credential(Model):
-    """A user name and its password."""
-
-    user: str
-    password: str
-
-    @classmethod
-    def random(cls, user: str) -> Credential:
-        """Return a fresh password for `user`. A URL or a configuration need not quote it."""
-        return cls(user=user, password=secrets.token_hex(PASSWORD_BYTES))
-
 
 _ITERATIONS = 101
 """As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""

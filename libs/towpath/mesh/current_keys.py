@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from towpath.mesh.credentials import Credential
+from towpath.contracts.credential import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState, SiteAccess
 

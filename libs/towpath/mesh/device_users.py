@@ -25,10 +25,11 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, ValidationError
 
 from towpath.atomic_write import content_state, write_atomically, write_private_file
+from towpath.contracts.credential import Credential
 from towpath.contracts.data_plane import DEVICE_PREFIX, DEVICE_SUBJECTS, UNPUBLISHED_SUBJECTS
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import MAX_TOPIC, ROOT, JobName, Model, now
-from towpath.mesh.credentials import Credential, pbkdf2
+from towpath.mesh.credentials import pbkdf2
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from towpath.mesh.credentials import Credential
+from towpath.contracts.credential import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 

@@ -31,12 +31,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Bundle, Invitation, JoinSite
 from towpath.contracts.message import SiteName
 from towpath.contracts.site import Addresses, SiteSpec
 from towpath.contracts.tls import TlsSpec, is_loopback
-from towpath.mesh.credentials import Credential, bridge_session
+from towpath.mesh.credentials import bridge_session
 from towpath.mesh.provisioning import new_mesh
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.mesh.views import blanked

@@ -10,12 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.data_plane import DEAD_LINK_S, api_prefix
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability, HubNode
 from towpath.contracts.tls import is_loopback
 from towpath.mesh import permissions
-from towpath.mesh.credentials import Credential, Logins
+from towpath.mesh.credentials import Logins
 from towpath.mesh.device_users import DeviceUser, user_of
 from towpath.mesh.home import Home
 from towpath.mesh.names import SERVER_NOTICES, SERVER_QUESTIONS
@@ -166,11 +167,7 @@ def _supervisor(state: MeshState) -> list[Config]:
 def _invited(state: MeshState) -> list[Config]:
     """Return the users of machines that may join. The supervisor looks whether an invitation has expired."""
     invitations = (access.invitation for access in state.sites.values())
-    return [
-        _user(Credential(user=one.user, password=one.password), permissions.invited(one.user).permissions())
-        for one in invitations
-        if one is not None
-    ]
+    return [_user(one, permissions.invited(one.user).permissions()) for one in invitations if one is not None]
 
 
 def site_config(

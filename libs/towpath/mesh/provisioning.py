@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, now
 from towpath.contracts.site import BrokerKind, HubNode, MeshSpec, SiteSpec
 from towpath.contracts.tls import is_loopback
 from towpath.mesh.broker_description import broker_password, check_broker
-from towpath.mesh.credentials import Credential, Logins, random_token
+from towpath.mesh.credentials import Logins, random_token
 from towpath.mesh.home import Home
 from towpath.mesh.names import hub_processes
 from towpath.mesh.ports import free_port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from towpath.mesh.credentials import Credential
+from towpath.contracts.credential import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.credentials import Credential
 from towpath.mesh.state import SiteAccess
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 

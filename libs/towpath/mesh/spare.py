@@ -8,10 +8,9 @@ away, moves are undone.
 from __future__ import annotations
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.joining import Login, SpareBundle
+from towpath.contracts.joining import SpareBundle
 from towpath.contracts.site import Addresses, SiteSpec
 from towpath.contracts.tls import TlsSpec
-from towpath.mesh.credentials import Credential
 from towpath.mesh.provisioning import new_mesh
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import blanked
@@ -46,8 +45,8 @@ def spare_bundle(state: MeshState, number: int, authority: str | None) -> SpareB
     return SpareBundle(
         spare=number,
         mesh=state.spec.model_copy(update=changed),
-        coordinator=_login(state.login("coordinator")),
-        operator=_login(state.operator),
+        coordinator=state.login("coordinator"),
+        operator=state.operator,
         authority=authority,
     )
 
@@ -68,16 +67,8 @@ def spare_mesh(bundle: SpareBundle, ca_file: str | None, known: MeshState | None
         "supervisor": None,
         "spare": bundle.spare,
         "redis_coordinator": (known or made).redis_coordinator,
-        "coordinator": _credential(bundle.coordinator),
-        "operator": _credential(bundle.operator),
+        "coordinator": bundle.coordinator,
+        "operator": bundle.operator,
         "sites": sites,
     }
     return made.model_copy(update={**blanked(made), **told})
-
-
-def _login(credential: Credential) -> Login:
-    return Login(user=credential.user, password=credential.password)
-
-
-def _credential(login: Login) -> Credential:
-    return Credential(user=login.user, password=login.password)

@@ -7,11 +7,12 @@ import ssl
 from pydantic import Field, ValidationError
 
 from towpath.atomic_write import write_private_file
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.joining import Invitation
 from towpath.contracts.message import HUB_SCOPE, SiteName, is_unused
 from towpath.contracts.site import BrokerKind, HubNode, MeshSpec, SiteSpec
-from towpath.mesh.credentials import Credential, Logins, random_token
+from towpath.mesh.credentials import Logins, random_token
 from towpath.mesh.home import Home
 from towpath.mesh.tls_files import TlsFiles, client_context
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.site import Addresses
-from towpath.mesh.credentials import Credential, Logins
+from towpath.mesh.credentials import Logins
 from towpath.mesh.service_table import Service, services
 from towpath.mesh.state import MeshState, SiteAccess
 

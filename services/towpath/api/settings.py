@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.contracts.autopilot import AutopilotSpec
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState

@@ -11,7 +11,7 @@ import typer
 from towpath.cli.connection import load_mesh
 from towpath.cli.output import print_json, print_table
 from towpath.cli.settings import AsJson, home_of
-from towpath.mesh.credentials import Credential
+from towpath.contracts.credential import Credential
 from towpath.mesh.state import MeshState
 
 COLUMNS = ("who", "where", "user", "password")

@@ -222,7 +222,7 @@ class Soak:
     async def _view(self, job: str) -> JobView:
         async def seen() -> JobView | None:
             with suppress(TowpathError):
-                return next(view for view in await self.stage.ask_jobs() if view.spec.name == job)
+                return await self.stage.find_job(job)
             return None
 
         return await eventually(seen, RECOVERED_S)

@@ -17,12 +17,12 @@ import pytest
 from running.command_line import MESH_TIMEOUT_S, START_S, UP_S
 from running.places import EXAMPLES
 from towpath.bus import Bus
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
 from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Series, SeriesList
 from towpath.contracts.metrics_table import AVAILABILITY, METRICS_TABLE, EntityKind
 from towpath.mesh import lifecycle
-from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.processes import find

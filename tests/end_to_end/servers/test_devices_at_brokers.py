@@ -19,10 +19,10 @@ from running.waiting import WITHIN_S, eventually
 from towpath.agent import broker_refusals
 from towpath.agent.broker_configuration import BrokerConfiguration, config_loaded_at
 from towpath.agent.device_users import DeviceUsers
+from towpath.contracts.credential import Credential
 from towpath.contracts.events import SecurityRefused
 from towpath.contracts.message import Event
 from towpath.contracts.site import BrokerKind, BrokerSpec
-from towpath.mesh.credentials import Credential
 from towpath.mesh.device_users import add_device, is_taken_in, revoke_device
 from towpath.mesh.names import SERVER_CONNECTIONS
 from towpath.mesh.servers import site_server

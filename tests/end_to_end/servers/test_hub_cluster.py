@@ -18,12 +18,12 @@ from towpath.artefacts.hub_store import STREAM as ARTEFACTS
 from towpath.artefacts.hub_store import HubArtefacts, fetch
 from towpath.bus import Bus, ensure_events_stream, follow_events
 from towpath.bus.connecting import replicas_at
+from towpath.contracts.credential import Credential
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.links import LinkChanged, LinkConditions
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Echo
 from towpath.contracts.traces import SPANS_STREAM
-from towpath.mesh.credentials import Credential
 from towpath.mesh.link_probe import echo
 from towpath.mesh.names import hub_processes
 from towpath.tasks import end

@@ -9,8 +9,8 @@ from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
+from towpath.contracts.credential import Credential
 from towpath.contracts.metrics import Echo
-from towpath.mesh.credentials import Credential
 from towpath.mesh.link_probe import echo, probe
 
 

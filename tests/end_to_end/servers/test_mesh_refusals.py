@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 from running.mesh import REFUSED_S, Mesh, last_is, publish_qos1
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
-from towpath.mesh.credentials import Credential
+from towpath.contracts.credential import Credential
 
 DENIED = [
     ("agent", "towpath.v1.heartbeat.lga"),

@@ -18,9 +18,9 @@ from running.promises import promise
 from running.raw_leaf import raw_leaf
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts import data_plane
+from towpath.contracts.credential import Credential
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import Retention
-from towpath.mesh.credentials import Credential
 from towpath.mesh.nats_config import ACCOUNT, site_config
 from towpath.streams.streams import SiteStreams
 

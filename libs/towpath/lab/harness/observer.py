@@ -217,17 +217,15 @@ class ObservedJob:
         )
 
     async def _status(self) -> JobStatus | None:
-        view = await self._view_now()
+        view = await self.stage.find_job(self.name)
         return view.status if view else None
 
     async def _inputs_now(self) -> list[ResolvedInput]:
         """Return its inputs, with the sites where they are now. A job that is gone has those that it had."""
-        view, known = await self._view_now(), [entry.place for entry in self.view.inputs]
+        view = await self.stage.find_job(self.name)
+        known = [entry.place for entry in self.view.inputs]
         same = view is not None and [entry.place for entry in view.inputs] == known
         return view.inputs if view is not None and same else self.view.inputs
-
-    async def _view_now(self) -> JobView | None:
-        return next((view for view in await self.stage.ask_jobs() if view.spec.name == self.name), None)
 
     async def _newest(self, entry: ResolvedInput) -> int:
         """Return the newest serial number in an input; 0 if none of the last events is for the job."""
@@ -282,9 +280,7 @@ async def observed_job(
     """
     if deploy:
         await stage.bus.request(DeployJob(spec=spec), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
-    view = next((view for view in await stage.ask_jobs() if view.spec.name == spec.name), None)
-    if view is None:
-        raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is not there", field="job", value=spec.name)
+    view = await stage.ask_job(spec.name)
     async with nullcontext(heard) if heard else subscriber_of(stage, spec, view.output.site) as collector:
         after: dict[str, int] = {}
         heard_whole = True

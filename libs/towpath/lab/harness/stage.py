@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.contracts.autopilot import AutopilotMode, AutopilotSpec
 from towpath.contracts.commands import JobView, ListJobs, ListSites
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.scenario import ScenarioMesh
@@ -30,7 +31,6 @@ from towpath.contracts.site import (
 )
 from towpath.contracts.tls import TlsSpec
 from towpath.mesh import lifecycle
-from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.names import is_engine_process
 from towpath.mesh.service_table import processes_of
@@ -80,6 +80,16 @@ class Stage:
     async def ask_jobs(self) -> list[JobView]:
         """Return all jobs. Raises `TowpathError` if the coordinator does not answer."""
         return (await self.bus.request(ListJobs(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).jobs
+
+    async def find_job(self, name: str) -> JobView | None:
+        """Return a job; None if there is none of this name. Raises as `ask_jobs`."""
+        return next((view for view in await self.ask_jobs() if view.spec.name == name), None)
+
+    async def ask_job(self, name: str) -> JobView:
+        """Return a job. Raises `TowpathError` if there is none of this name, or no answer."""
+        if (view := await self.find_job(name)) is None:
+            raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is not there", field="job", value=name)
+        return view
 
     async def ask_sites(self) -> list[SiteStatus]:
         """Return all sites. Raises `TowpathError` if the coordinator does not answer."""
@@ -133,7 +143,7 @@ class Stage:
 
     async def _without(self, job: str, since: float) -> tuple[None, list[str]]:
         sites, why_not = await self._up(since)
-        if not why_not and any(view.spec.name == job for view in await self.ask_jobs()):
+        if not why_not and await self.find_job(job):
             why_not = [f"the registry has {job}, which was removed"]
         having = (each.site for each in sites if any(status.job == job for status in each.jobs))
         return None, why_not + [f"{site} has {job}, which was removed" for site in having]
@@ -142,7 +152,7 @@ class Stage:
         sites, why_not = await self._up(since)
         if job is None or why_not:
             return None, why_not
-        view = next((view for view in await self.ask_jobs() if view.spec.name == job), None)
+        view = await self.find_job(job)
         if view is None:
             return None, [f"the registry does not know {job}"]
         epochs = await self.accepted_epochs(view.output)

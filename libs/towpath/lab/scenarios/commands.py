@@ -265,7 +265,7 @@ class Commands:
         return begun
 
     async def _elsewhere(self, job: str) -> str:
-        view = next((view for view in await self.stage.ask_jobs() if view.spec.name == job), None)
+        view = await self.stage.find_job(job)
         others = [site for site in self.stage.mesh.sites if view is None or site != view.site]
         if len(others) != 1:
             raise TowpathError(

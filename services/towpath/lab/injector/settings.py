@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.credentials import Credential
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from towpath.contracts.credential import Credential
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.proxy import FROM_REDIS, LinkRoute
-from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import MeshState

@@ -112,7 +112,7 @@ class EdgeDemonstration:
 
     async def _outcome(self, travel: Travel, riding: ObservedJob, receiving: ObservedJob) -> EdgeOutcome:
         model = data_model()
-        view = next(view for view in await self.stage.ask_jobs() if view.spec.name == model.job.name)
+        view = await self.stage.ask_job(model.job.name)
         stored = await self._reports(view)
         results = await self._results(view, len(stored.events))
         truth = await asyncio.to_thread(expected_events, model.model, stored.events)

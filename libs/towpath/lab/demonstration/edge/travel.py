@@ -153,7 +153,7 @@ class Travel:
         return None
 
     async def _other_side(self) -> str:
-        view = next(view for view in await self.stage.ask_jobs() if view.spec.name == RIDE)
+        view = await self.stage.ask_job(RIDE)
         return TRACKSIDE if view.site == TRAIN else TRAIN
 
     async def _link(self, *, cut: bool) -> None:

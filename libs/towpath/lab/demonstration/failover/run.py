@@ -273,7 +273,7 @@ class FailoverDemonstration:
         return len(stored.events) - len(device.sent) + len(missing)
 
     async def _job(self, job: ObservedJob, moments: Moments) -> FailedOverJob:
-        now = next(view for view in await self.stage.ask_jobs() if view.spec.name == job.name)
+        now = await self.stage.ask_job(job.name)
         again = came_again(job.collector)
         judgement = Judgement.of(await job.verdict(), job.rejected)
         twice = {"duplicated": judgement.duplicated - again}
