@@ -25,6 +25,8 @@ class RawLeaf:
     writer: asyncio.StreamWriter
     heard: list[tuple[str, bytes]] = field(default_factory=list)
     """Subjects and bodies that the hub sent."""
+    told: set[str] = field(default_factory=set)
+    """Subjects that someone listens to elsewhere, as the hub says."""
     refusal: str | None = None
     """The hub's error, if it sent one."""
     _pongs: int = 0
@@ -68,6 +70,8 @@ class RawLeaf:
             self._pongs += 1
         elif verb == "PING":
             self.writer.write(b"PONG\r\n")
+        elif verb == "LS+":
+            self.told.add(rest)
         elif verb == "-ERR":
             self.refusal = rest
         elif verb in ("LMSG", "HMSG"):

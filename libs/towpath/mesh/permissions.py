@@ -113,6 +113,10 @@ _NOT_FOR_DEVICES = (
     INTAKE_SUBJECTS,
 )
 
+_EVERYTHING = ("*", "*.*")
+"""Denies subscriptions to all subjects, `>` and `*.>`: as words they match these, and no subject between sites
+has so few. `#` and `+/#` of MQTT are such."""
+
 _ANSWERS = {"max": 1, "expires": "1h"}
 """A user may answer each request once, within this time. A command that takes longer is followed by its
 events."""
@@ -130,6 +134,7 @@ class Rights:
     subscribe: Sequence[str] = ()
     deny: Sequence[str] = ()
     """Denied in both directions, although allowed otherwise."""
+    deny_publish: Sequence[str] = ()
     deny_subscribe: Sequence[str] = ()
     answers: bool = False
     """The user answers requests."""
@@ -137,7 +142,7 @@ class Rights:
     def permissions(self) -> Permissions:
         """Return these rights as nats-server reads them."""
         permissions: Permissions = {
-            "publish": _granted(self.publish, self.deny),
+            "publish": _granted(self.publish, [*self.deny, *self.deny_publish]),
             "subscribe": _granted(self.subscribe, [*self.deny, *self.deny_subscribe]),
         }
         return permissions | ({"allow_responses": _ANSWERS} if self.answers else {})
@@ -243,7 +248,21 @@ def events_of(site: str) -> list[str]:
 
 
 def leaf(site: str) -> Rights:
-    """A site's server at the hub: publish is what may leave the site, subscribe what may enter it."""
+    """A site's server at the hub: publish is what may leave the site, subscribe what may enter it.
+
+    What is addressed to the site stays there. Else a single subscription to `#` at another site would have
+    all of it sent to the hub: the server tells every other site of the subscription, and drops what comes.
+    """
+    entering = [
+        f"{ROOT}.command.{site}.>",
+        inbox(site),
+        *results(to=site),
+        *results_aside(to=site),
+        *uplinks_to(site),
+        *site_calls(site, [">"]),
+        f"{gate_prefix(site, '*')}.>",
+        f"{mirror_delivery('*', site)}.>",
+    ]
     return Rights(
         publish=[
             *events_of(site),
@@ -259,18 +278,9 @@ def leaf(site: str) -> Rights:
             f"{mirror_delivery(site, '*')}.>",
             *_FEEDING,
         ],
-        subscribe=[
-            f"{ROOT}.command.{site}.>",
-            inbox(site),
-            *results(to=site),
-            *results_aside(to=site),
-            *uplinks_to(site),
-            *site_calls(site, [">"]),
-            f"{gate_prefix(site, '*')}.>",
-            f"{mirror_delivery('*', site)}.>",
-            *_FEEDING,
-        ],
-        deny=[_MQTT_INTERNAL, *_local(site)],
+        subscribe=[*entering, *_FEEDING],
+        deny=[_MQTT_INTERNAL, *_local(site), *_EVERYTHING],
+        deny_publish=entering,
     )
 
 
