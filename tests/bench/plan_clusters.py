@@ -173,6 +173,7 @@ class Cluster:
             "spark.master.port": _free_port(),
             "spark.directory": str(self._directory / "shared"),
             "spark.sql.shuffle.partitions": 2,
+            "spark.ready.seconds": int(PHASE_S),
             "rdd.batchsize": 1,
         }
         names = _names(self._count)

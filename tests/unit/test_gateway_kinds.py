@@ -65,6 +65,13 @@ def test_manifest_when_its_kind_is_spark_then_has_the_properties_of_a_cluster() 
     assert (read.properties["spark.workers"], read.properties["spark.worker.memory"]) == (1, "512m")
 
 
+def test_application_when_a_property_gives_it_longer_to_start_then_may_take_as_long() -> None:
+    kind = kind_named("spark")
+
+    assert kind.ready_s(values(spark_ready_seconds=900)) == 900
+    assert kind.ready_s(values()) == kind.ready_s({"installed before": "there was such a property"}) == 240
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -77,6 +84,7 @@ def test_manifest_when_its_kind_is_spark_then_has_the_properties_of_a_cluster() 
         ({"properties": {"spark.worker.memory": "lots"}}, "spark.worker.memory"),
         ({"properties": {"spark.devices": "vm-1"}}, "spark.devices"),
         ({"properties": {"spark.directory": "shared"}}, "spark.directory"),
+        ({"properties": {"spark.ready.seconds": 0}}, "spark.ready.seconds"),
         ({"kind": "operators"}, "operators"),
     ],
 )

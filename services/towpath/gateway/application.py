@@ -115,7 +115,8 @@ class Application:
     async def settle(self) -> str | None:
         """Wait until the process is ready or has failed to start. Return what is wrong, or None."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(kind_named(self._record.manifest.kind).ready_s):
+            kind = kind_named(self._record.manifest.kind)
+            async with asyncio.timeout(kind.ready_s(self._record.properties)):
                 await self._settled.wait()
         return None if self.state == RUNNING else self.trouble or "not ready yet"
 

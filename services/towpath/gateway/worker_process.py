@@ -38,6 +38,7 @@ class WorkerProcess:
     async def start(cls, start: Start) -> WorkerProcess:
         """Start a process and wait until it is ready. Raises `WorkerEnded`."""
         kind = kind_named(start.kind)
+        ready_s = kind.ready_s(start.properties)
         command = (sys.executable, "-m", kind.module)
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -49,11 +50,11 @@ class WorkerProcess:
         worker = cls(process, kind)
         try:
             worker._write({"start": start})
-            async with asyncio.timeout(kind.ready_s):
+            async with asyncio.timeout(ready_s):
                 line = await worker.read()
         except TimeoutError:
             await worker.kill()
-            raise WorkerEnded(f"not ready within {kind.ready_s:g} s") from None
+            raise WorkerEnded(f"not ready within {ready_s:g} s") from None
         except BaseException:
             await worker.kill()
             raise

@@ -25,14 +25,15 @@ class Kind:
     module: ClassVar[str]
     """Program of an application's process: `python -m MODULE`."""
 
-    ready_s: ClassVar[float]
-    """Time for the process to get ready."""
-
     end_s: ClassVar[float] = 0.0
     """Time for the process to end in good order when its input ends. Then it is killed."""
 
     properties: ClassVar[Mapping[str, Any]] = {}
     """Properties that each application of the kind has, with their default values."""
+
+    def ready_s(self, values: Mapping[str, Any]) -> float:
+        """Return how long the process may take to get ready, by the values of its properties."""
+        raise NotImplementedError
 
     def check(self, manifest: Manifest, values: Mapping[str, Any]) -> None:
         """Check a manifest with values of its properties. Raises `Refusal` (400) with all that is wrong."""

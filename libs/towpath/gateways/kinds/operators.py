@@ -10,14 +10,18 @@ from towpath.gateways.kinds.kind import Kind, register
 from towpath.gateways.operators.chain import Chain
 from towpath.gateways.refusal import Refusal
 
+READY_S = 30.0
+
 
 @register("operators")
 class OperatorsKind(Kind):
     """See `libs/towpath/gateways/operators`."""
 
     module: ClassVar[str] = "towpath.gateway.worker"
-    ready_s: ClassVar[float] = 30.0
-    """Time for an interpreter to start on a small device that starts others, too."""
+
+    def ready_s(self, values: Mapping[str, Any]) -> float:
+        """Return time for an interpreter to start on a small device that starts others, too."""
+        return READY_S
 
     def check(self, manifest: Manifest, values: Mapping[str, Any]) -> None:
         """Build the operators."""

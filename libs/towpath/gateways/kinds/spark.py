@@ -25,9 +25,13 @@ OLDEST_JAVA = 17
 WORKERS, CORES, MEMORY = "spark.workers", "spark.worker.cores", "spark.worker.memory"
 DRIVER_MEMORY = "spark.driver.memory"
 DEVICES, PORT, SHARED = "spark.devices", "spark.master.port", "spark.directory"
+READY = "spark.ready.seconds"
 
 _MEMORY = re.compile(r"^[1-9][0-9]*[mg]$")
 _MEGABYTES = {"m": 1, "g": 1024}
+READY_S = 240
+"""Three generations of JVMs start, one after the other. That takes 15 s on a free machine."""
+
 LEAST_MB = 471
 """Spark refuses to run in less."""
 
@@ -37,9 +41,6 @@ class SparkKind(Kind):
     """Look for Java and Spark only where such a package is installed: a light gateway needs neither."""
 
     module: ClassVar[str] = "towpath.gateway.spark"
-    ready_s: ClassVar[float] = 240.0
-    """Three generations of JVMs start, one after the other. That takes 15 s on a free machine."""
-
     end_s: ClassVar[float] = 15.0
 
     properties: ClassVar[Mapping[str, Any]] = {
@@ -50,14 +51,19 @@ class SparkKind(Kind):
         DEVICES: "",
         PORT: 7077,
         SHARED: "",
+        READY: READY_S,
     }
+
+    def ready_s(self, values: Mapping[str, Any]) -> float:
+        """Return the property. An application that an earlier version has installed has none."""
+        return float(values.get(READY, READY_S))
 
     def check(self, manifest: Manifest, values: Mapping[str, Any]) -> None:
         """Check the script's name and the cluster's size."""
         problems: list[Problem] = []
         if not re.fullmatch(r"[A-Za-z0-9_/-]+\.py", manifest.script) or manifest.script.startswith("/"):
             problems.append(Problem("no script", "script", manifest.script, "a Python file of the package"))
-        for name, least, most in ((WORKERS, 0, 1000), (CORES, 1, 1000), (PORT, 1, 65535)):
+        for name, least, most in ((WORKERS, 0, 1000), (CORES, 1, 1000), (PORT, 1, 65535), (READY, 1, 86400)):
             if not isinstance(values[name], int) or not least <= values[name] <= most:
                 problems.append(Problem("not such a number", name, values[name], f"{least} to {most}"))
         for name in (MEMORY, DRIVER_MEMORY):
