@@ -61,8 +61,11 @@ def confined(command: Sequence[str], *, reads: Iterable[Path], writes: Iterable[
     """Return a command that runs `command` with nothing but these files, the system's and this Python's.
 
     Directories hold with all that is below them, also later. Paths that do not exist then are left out.
+    So is the directory from which this process was started, though `python -m` has modules looked for there:
+    it may be a home directory, or `/`.
     """
-    python = (sys.prefix, sys.base_prefix, *(path for path in sys.path if path))
+    here = {"", str(Path.cwd())}
+    python = (sys.prefix, sys.base_prefix, *(path for path in sys.path if path not in here))
     packages = tuple(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
     allowed = {
         "read": [*SYSTEM, *python, *packages, *map(str, reads)],

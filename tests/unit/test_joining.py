@@ -132,6 +132,25 @@ def test_join_when_it_is_repeated_then_changes_nothing_and_other_keys_are_refuse
         admitted(hub, command.model_copy(update={"leaf": "0" * 48}), AT)
 
 
+@pytest.mark.parametrize("is_renewing", [False, True])
+def test_join_when_the_sender_holds_the_invitation_of_another_site_then_is_refused(
+    mesh: MeshState, *, is_renewing: bool
+) -> None:
+    """A stolen site has its invitation, used or not, and its login at the hub can ask as any site."""
+    hub, stolen = join(mesh)
+    asking, bundle = invite(hub, "ship")
+    if is_renewing:
+        command = join_command(joining_mesh(bundle).site("ship"))
+        asking, bundle = renewing(admitted(asking, command, AT), "ship", None, HOUR_S, AT)
+    forged = join_command(stolen.site("barge")).model_copy(update={"site": "ship"})
+
+    for proof in (forged.proof, None):
+        with pytest.raises(TowpathError, match="not the invitation of this site"):
+            admitted(asking, forged.model_copy(update={"proof": proof}), AT)
+    own = join_command(joining_mesh(bundle).site("ship"))
+    assert admitted(asking, own, AT).site("ship").leaf.password == own.leaf
+
+
 def test_join_when_the_invitation_expired_or_was_replaced_then_is_refused(mesh: MeshState) -> None:
     asking, bundle = invite(mesh)
     command = join_command(joining_mesh(bundle).site("barge"))

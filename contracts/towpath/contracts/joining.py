@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field
 
 from towpath.contracts.credential import Credential
-from towpath.contracts.message import ROOT, Command, Model, SiteName
+from towpath.contracts.message import ROOT, Command, Model, SiteName, is_unused
 from towpath.contracts.site import MOST_COORDINATORS, HubNode, MeshSpec
 
 DEFAULT_EXPIRY_S = 24 * 3600.0
@@ -85,6 +85,9 @@ class JoinSite(Command[SiteJoined]):
     """Of the site's server at the hub."""
     redis: Password
     """Of the site's agent at Redis."""
+    proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(default=None, exclude_if=is_unused)
+    """SHA-256 of `USER:PASSWORD` of this site's invitation. A holder of another one may send the command, too,
+    and is refused. Machines of earlier versions have none, and are refused as well."""
     certificate_request: Annotated[str, Field(max_length=10_000)] | None = None
     """PKCS #10, PEM, for a key made on the joining machine. A mesh that encrypts signs nothing of it but the
     key."""

@@ -46,9 +46,11 @@ AUTO_SITE = "auto"
 """Stands for a site in a description: Towpath finds one."""
 
 RESERVED_SITE_NAMES = frozenset(
-    {"autopilot", "coordinator", "monitor", "injector", "collector", "links", "hub", "job", AUTO_SITE}
+    {"autopilot", "coordinator", "monitor", "injector", "collector", "links", "supervisor"}
+    | {HUB_SCOPE, "job", "default", AUTO_SITE}
 )
-"""Names a site may not have: services answer commands under them, or they stand for any site."""
+"""Names a site may not have: services answer commands under them, they stand for any site, or they are a user
+of Redis (`default`)."""
 
 
 def unreserved(name: str, kind: str) -> str:

@@ -6,13 +6,18 @@ credential, and none of the site or of the mesh.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Self
+
+from pydantic import ValidationError
 
 from towpath.atomic_write import write_private_file
 from towpath.contracts.job import JobContainer
 from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.site import EngineSpec, Observation
+
+log = logging.getLogger(__name__)
 
 SETUP_FILE = "setup.json"
 
@@ -51,6 +56,12 @@ class EngineSetup(Model):
 
 
 def renew_password(directory: Path, password: str) -> None:
-    """Tell all engines with files below a directory their new password."""
+    """Tell all engines with files below a directory their new password.
+
+    Code of jobs can write there: a file that cannot be read has none, and says so in the log.
+    """
     for file in directory.rglob(SETUP_FILE):
-        EngineSetup.load(file).model_copy(update={"password": password}).save(file.parent)
+        try:
+            EngineSetup.load(file).model_copy(update={"password": password}).save(file.parent)
+        except (ValidationError, OSError) as error:
+            log.warning("the engine of %s is not told its new password: %s", file, error)

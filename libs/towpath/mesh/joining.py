@@ -29,6 +29,8 @@ The old keys are no proof on this way: a thief who has a copy could replace them
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from datetime import datetime, timedelta
 
 from towpath.contracts.credential import Credential
@@ -145,14 +147,21 @@ def _bundle(state: MeshState, spec: SiteSpec, host: str, invitation: Invitation)
 def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
     """Return the mesh after a site has joined. The same keys once more change nothing.
 
-    Raises `TowpathError` (not allowed) if the site is not invited, or its time is over.
+    Raises `TowpathError` (not allowed) if the site is not invited, or its time is over, or if the sender holds
+    another invitation than this site's.
     """
     access = state.sites.get(command.site)
     if access is None or not access.is_elsewhere:
         raise _refused(command.site, "no machine is invited as this site")
     if (access.leaf.password, access.redis.password) == (command.leaf, command.redis):
         return state
-    if (access.has_joined and not access.is_renewing) or access.invitation is None:
+    if access.invitation is None:
+        raise _refused(command.site, "the invitation was used already")
+    if not secrets.compare_digest(command.proof or "", proof_of(access.invitation)):
+        raise _refused(
+            command.site, "this is not the invitation of this site, or the machine's Towpath is older"
+        )
+    if access.has_joined and not access.is_renewing:
         raise _refused(command.site, "the invitation was used already")
     if at >= access.invitation.expires:
         raise _refused(
@@ -164,6 +173,14 @@ def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
         "is_renewing": False,
     }
     return state.model_copy(update={"sites": {**state.sites, command.site: access.model_copy(update=keys)}})
+
+
+def proof_of(invitation: Invitation) -> str:
+    """Return what only a holder of the invitation can send.
+
+    Its login does not say that: whoever has, or ever had, the login of any invitation can ask as any site.
+    """
+    return hashlib.sha256(f"{invitation.user}:{invitation.password}".encode()).hexdigest()
 
 
 def without_site(state: MeshState, site: SiteName) -> MeshState:
@@ -241,6 +258,7 @@ def join_command(access: SiteAccess, certificate_request: str | None = None) -> 
         site=access.spec.name,
         leaf=access.leaf.password,
         redis=access.redis.password,
+        proof=proof_of(access.invitation) if access.invitation else None,
         certificate_request=certificate_request,
     )
 

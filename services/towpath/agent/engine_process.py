@@ -77,6 +77,8 @@ class _Files:
         of_mesh = [home.faults] if with_faults else []
         self.writes = [directory, jobs, *([home.fault_reports(site)] if with_faults else [])]
         self.reads = [home.site_artefacts(site), *of_mesh]
+        if job is not None:
+            _check_links(directory, jobs, below=home.site(site))
         for each in (*self.writes, *self.reads):
             make_private_directory(each)
         spec = settings.access.spec
@@ -85,6 +87,20 @@ class _Files:
         self.temporary = _temporary(home, site, job) if is_confined else None
         """Directory for temporary files of a confined engine."""
         self.setup = settings.engine_setup(job, self.temporary).save(directory)
+
+
+def _check_links(*directories: Path, below: Path) -> None:
+    """Refuse directories that are elsewhere. Code of jobs that share an engine can put links in their place,
+    and what they point to would be mounted into the container of another job. Raises `TowpathError`."""
+    for each in directories:
+        if each.resolve() != below.resolve() / each.relative_to(below):
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "there is a link on the way to this directory",
+                field="job",
+                value=str(each),
+                allowed="directories: remove the link",
+            )
 
 
 def temporary_files(home: Home, site: str) -> Path:

@@ -56,6 +56,8 @@ class Keys:
                 await self._look()
             except (TowpathError, OSError) as error:
                 log.warning("the site's keys cannot be read: %s", error)
+            except Exception:  # Former keys would be valid for ever.
+                log.exception("the site's new keys are not taken over")
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:

@@ -246,6 +246,14 @@ def start_site(home: Home, within_s: float, *, as_json: bool, start: bool = True
     """
     state = MeshState.load(home)
     assert state.joined is not None
+    if state.spec.tls.enabled and state.site(state.joined).tls is None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the site has no certificate yet, and would speak in clear",
+            field="site",
+            value=state.joined,
+            allowed="`towpath join` with its bundle",
+        )
     with working("starting …"):
         if start:
             lifecycle.start(home)
@@ -276,16 +284,19 @@ def leave(
     if not force:
         _check_idle(home, state.joined)
     _end(home, state.joined, as_json=as_json)
-    home.devices(state.joined).unlink(missing_ok=True)
     say(f"`towpath site remove {state.joined}` on the hub's machine forgets it")
 
 
 def _end(home: Home, name: str, *, as_json: bool) -> None:
-    """Stop what this machine runs, and forget its keys."""
+    """Stop what this machine runs, and forget its keys. The mesh's file goes last: an interrupted end can be
+    repeated."""
     systemd_unit.uninstall(name)
     lifecycle.down(home)
+    for each in (home.nats(name) / "nats.conf", home.redis / "redis.conf", home.devices(name)):
+        each.unlink(missing_ok=True)
+    for each in (home.engine(name), home.certificates):
+        shutil.rmtree(each, ignore_errors=True)
     home.state.unlink()
-    shutil.rmtree(home.certificates, ignore_errors=True)
     if as_json:
         return print_json({"left": name})
     print(f"{name} has left")

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 
 from towpath.bus import Bus
+from towpath.bus.authenticity import Refusals
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.joining import JoinSite, SiteJoined
 from towpath.contracts.message import now
 from towpath.mesh.home import Home
@@ -29,7 +31,12 @@ async def admit(state: MeshState, home: Home, reload: Callable[[], None]) -> Non
 
     async def join(command: JoinSite) -> SiteJoined:
         # SIGKILL behind this line: the site is known, and the next supervisor writes the configurations.
-        changed, certificate = await asyncio.to_thread(_saved, home, command)
+        try:
+            changed, certificate = await asyncio.to_thread(_saved, home, command)
+        except TowpathError as error:
+            why = f"as {command.site}: {error.detail.message}"
+            await refusals.tell("JoinSite", command.to_subject(), why=why)
+            raise
         if changed:
             log.info("site %s has joined", command.site)
             asyncio.get_running_loop().call_later(ANSWER_S, reload)
@@ -37,6 +44,7 @@ async def admit(state: MeshState, home: Home, reload: Callable[[], None]) -> Non
 
     tls = state.hub_tls()
     async with await Bus.connect(state.hub_url, login.user, login.password, name="admission", tls=tls) as bus:
+        refusals = Refusals("admission", bus.publish)
         await bus.serve(JoinSite, join)
         await asyncio.Event().wait()
 

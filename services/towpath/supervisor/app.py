@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +23,9 @@ from towpath.supervisor.admission import admit
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
+
+AGAIN_S = 10.0
+"""Until the saved mesh is read again, if it could not be, or a configuration could not be written."""
 
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
@@ -67,7 +71,7 @@ async def run(home: Home) -> None:
             watching = [asyncio.create_task(work) for work in (*watched, admit(state, home, reload))]
         try:
             while await signals.get() is signal.SIGHUP:
-                await _reload(supervisor, home)
+                await _reload(supervisor, home, reload)
         finally:
             await end(watching)
         log.info("ending")
@@ -82,9 +86,12 @@ async def _watch_node(node: HubNode, state: MeshState, home: Home, supervisor: S
         await BrokerHealth(bus.connection, home.hub_node(node.name), restart=restart).watch()
 
 
-async def _reload(supervisor: Supervisor, home: Home) -> None:
+async def _reload(supervisor: Supervisor, home: Home, again: Callable[[], None]) -> None:
     log.info("reading the mesh again")
     try:
         await supervisor.apply(children(MeshState.load(home), home))
     except TowpathError as error:
         log.error("the saved mesh was not applied: %s", error)
+    except OSError as error:  # A full disk must not end what runs.
+        log.error("the saved mesh cannot be applied now, and is read again in %g s: %s", AGAIN_S, error)
+        asyncio.get_running_loop().call_later(AGAIN_S, again)

@@ -17,8 +17,11 @@ from towpath.bus.connecting import Login, connect_once
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import DeployJob, RemoveJob, StrategyName
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.events import SecurityRefused
 from towpath.contracts.job import JobSpec
+from towpath.contracts.joining import Bundle
 from towpath.mesh.home import Home
+from towpath.mesh.joining import join_command, joining_mesh, proof_of
 from towpath.mesh.state import MeshState
 from towpath.processes import find
 from towpath.streams.pages import last_serial
@@ -50,6 +53,26 @@ async def replace_keys(mesh: WholeMesh, machine: CommandLine, bundle: Path) -> N
     await eventually(is_refused)
     assert engine is not None
     assert find(home.run, "barge-engine") == engine, "its jobs were stopped"
+
+
+async def refuse_as_another_site(mesh: WholeMesh, bundle: Path, ship: Path) -> None:
+    """Invite a ship, and try to join as it with the invitation of another site. That is refused, and told."""
+    mesh.succeed("site", "add", "ship", "--hub", "127.0.0.1", "--into", str(ship))
+    guest, stranger = (Bundle.from_json(file.read_bytes()) for file in (bundle, ship))
+    login, told = guest.invitation, list[SecurityRefused]()
+    own = join_command(joining_mesh(stranger).site("ship"))
+    forged = own.model_copy(update={"proof": proof_of(login)})
+
+    async def heard(event: SecurityRefused) -> None:
+        told.append(event)
+
+    async with open_bus(mesh.at) as bus:
+        await bus.subscribe(SecurityRefused, heard)
+        async with await Bus.connect(mesh.state.hub_url, login.user, login.password, name="thief") as thief:
+            with pytest.raises(TowpathError, match="not the invitation of this site"):
+                await thief.request(forged, deadline_s=STEP_S)
+        await eventually(lambda: any(event.kind == "JoinSite" for event in told))
+    mesh.succeed("site", "remove", "ship")
 
 
 async def test_keys_when_they_are_replaced_while_a_job_runs_then_it_goes_on(shared_mesh: WholeMesh) -> None:
@@ -84,6 +107,7 @@ async def test_job_when_it_moves_to_a_machine_that_joined_and_back_then_each_res
     try:
         machine.succeed("join", str(bundle))
         again = machine.run("join", str(bundle))
+        await refuse_as_another_site(shared_mesh, bundle, tmp_path / "ship.bundle")
         async with open_bus(shared_mesh.at) as bus:
             spec = JobSpec.model_validate(job("afloat", "site/afloat", "afloat", None))
             await bus.request(DeployJob(spec=spec), deadline_s=STEP_S)

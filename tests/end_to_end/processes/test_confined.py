@@ -45,6 +45,29 @@ print(json.dumps({
 ALLOWED = {"write": "1", "child": "0", "thread": "1"}
 
 
+def test_command_when_it_is_started_above_the_secret_then_cannot_read_it(tmp_path: Path) -> None:
+    """`python -m` looks for modules where it was started. That may be a home directory, or `/`."""
+    kept = tmp_path / "mesh.json"
+    kept.write_text("secret")
+    program = (
+        "import subprocess; from towpath.confined import confined; "
+        f"command = confined(['cat', {str(kept)!r}], reads=[], writes=[]); "
+        "print(subprocess.run(command, capture_output=True).stdout)"
+    )
+    (tmp_path / "started.py").write_text(program)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "started"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert ended.stdout == "b''\n"
+
+
 @pytest.fixture
 def tried(tmp_path: Path) -> dict[str, Any]:
     given, kept = tmp_path / "given", tmp_path / "kept" / "mesh.json"

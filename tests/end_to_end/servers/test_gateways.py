@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -211,7 +212,10 @@ async def test_results_when_the_broker_is_away_and_the_gateway_is_killed_then_ea
         assert (seen.gaps(), seen.dropped()) == ({}, {"pi01": 0})
         # In the order of their numbers, and those of the kill at most once more with the number they had.
         assert [each["sequence"] for each in counted] == [*range(1, len(counted) + 1)]
-        assert [each["n"] for each in counted] == [*range(150)]
+        # Events that were done and not acknowledged when the gateway was killed may be done once more.
+        done = [each["n"] for each in counted]
+        assert [*dict.fromkeys(done)] == [*range(150)]
+        assert {n for n, times in Counter(done).items() if times > 1} <= {*range(50, 100)}
 
 
 async def test_results_when_the_gateway_is_killed_under_load_then_no_number_has_two_results(

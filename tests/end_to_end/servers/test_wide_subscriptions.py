@@ -40,7 +40,9 @@ async def subscribed(mesh: Mesh, topics: str) -> AsyncIterator[None]:
 
 async def sent(server: Client) -> int:
     """Return the bytes that a site's server has sent to all its clients and to the hub."""
-    return json.loads((await server.request(SERVER_TOTALS, b"{}", timeout=WITHIN_S)).data)["data"]["out_bytes"]
+    return json.loads((await server.request(SERVER_TOTALS, b"{}", timeout=WITHIN_S)).data)["data"][
+        "out_bytes"
+    ]
 
 
 @promise("restricted")
