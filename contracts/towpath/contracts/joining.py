@@ -86,8 +86,8 @@ class JoinSite(Command[SiteJoined]):
     redis: Password
     """Of the site's agent at Redis."""
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(default=None, exclude_if=is_unused)
-    """SHA-256 of `USER:PASSWORD` of this site's invitation. A holder of another one may send the command, too,
-    and is refused. Machines of earlier versions have none, and are refused as well."""
+    """SHA-256 of `USER:PASSWORD` of this site's invitation. Holders of another one may send the command, too,
+    and are refused. So are machines of earlier versions, which have none."""
     certificate_request: Annotated[str, Field(max_length=10_000)] | None = None
     """PKCS #10, PEM, for a key made on the joining machine. A mesh that encrypts signs nothing of it but the
     key."""
