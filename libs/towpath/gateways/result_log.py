@@ -16,6 +16,7 @@ Invariant: each number up to `last` is in a readable frame, or in the set of tho
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
@@ -36,7 +37,10 @@ SEGMENTS = 16
 """Segments in the budget: a full log drops a sixteenth of it at once."""
 
 _HEADER = struct.Struct(">IIQ")
-_STATE = "log.json"
+_STATE, _RESERVE = "log.json", "reserve"
+
+RESERVE_BYTES = 16 * 1024
+"""Place for the state on a full disk: a thousand ranges of numbers."""
 
 
 class LogState(msgspec.Struct):
@@ -118,9 +122,9 @@ class ResultLog:
 
         Raises `OSError` if the disk is full; then none of them is in the log.
         """
-        if self._file.tell() >= self._segment_bytes:
+        if self._sizes[max(self._sizes)] >= self._segment_bytes:
             self._roll()
-        before = self._file.tell()
+        before = self._sizes[max(self._sizes)]  # The file's own place is behind what failed attempts wrote.
         frames = b"".join(_frame(self.last + 1 + n, each) for n, each in enumerate(results))
         try:
             if self._file.write(frames) != len(frames):
@@ -131,8 +135,9 @@ class ResultLog:
         self.last += len(results)
         self._dirty = True
         self._sizes[max(self._sizes)] += len(frames)
-        while self.bytes > self._budget and len(self._sizes) > 1:
-            self._drop_oldest()
+        with contextlib.suppress(OSError):  # What is kept must not be kept again. The next call drops more.
+            while self.bytes > self._budget and len(self._sizes) > 1:
+                self._drop_oldest()
 
     def sync(self) -> None:
         """Return when all results are on the disk. Call it before any of them is sent."""
@@ -168,11 +173,27 @@ class ResultLog:
         state = LogState(self.identity, self.dropped, [*self._settled])
         if state != self._saved:
             self.sync()  # A number that counts as settled must not be given again after a power cut.
-            write_atomically(self._directory / _STATE, msgspec.json.encode(state))
+            self._write(state)
             self._saved = state
         for first, last in self._closed_segments():
             if self._settled.covers(first, last):
                 self._delete(first)
+
+    def _write(self, state: LogState) -> None:
+        """Write the state, on a full disk with the reserve's place: else no segment could be deleted."""
+        path, reserve, content = (
+            self._directory / _STATE,
+            self._directory / _RESERVE,
+            msgspec.json.encode(state),
+        )
+        try:
+            write_atomically(path, content)
+        except OSError:
+            reserve.unlink(missing_ok=True)
+            write_atomically(path, content)
+        if not reserve.exists():
+            with contextlib.suppress(OSError):
+                write_atomically(reserve, bytes(RESERVE_BYTES), durable=False)
 
     def close(self) -> None:
         """Write everything down and release the file."""
@@ -195,13 +216,14 @@ class ResultLog:
 
     def _roll(self) -> None:
         self.sync()
-        self._file.close()
-        self._file = self._begin_segment()
+        former, self._file = self._file, self._begin_segment()
+        former.close()
         sync_directory(self._directory)
 
     def _begin_segment(self) -> FileIO:
+        file = self._path(self.last + 1).open("ab", buffering=0)
         self._sizes[self.last + 1] = 0
-        return self._path(self.last + 1).open("ab", buffering=0)
+        return file
 
     def _delete(self, first: int) -> None:
         self._path(first).unlink(missing_ok=True)

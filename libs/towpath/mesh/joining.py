@@ -147,8 +147,8 @@ def _bundle(state: MeshState, spec: SiteSpec, host: str, invitation: Invitation)
 def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
     """Return the mesh after a site has joined. The same keys once more change nothing.
 
-    Raises `TowpathError` (not allowed) if the site is not invited, or its time is over, or if the sender holds
-    another invitation than this site's.
+    Raises `TowpathError` (not allowed) if the site is not invited, if its time is over, or if the sender does
+    not hold its invitation.
     """
     access = state.sites.get(command.site)
     if access is None or not access.is_elsewhere:
@@ -158,9 +158,7 @@ def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
     if access.invitation is None:
         raise _refused(command.site, "the invitation was used already")
     if not secrets.compare_digest(command.proof or "", proof_of(access.invitation)):
-        raise _refused(
-            command.site, "this is not the invitation of this site, or the machine's Towpath is older"
-        )
+        raise _refused(command.site, "this is not the invitation of this site, or Towpath is older there")
     if access.has_joined and not access.is_renewing:
         raise _refused(command.site, "the invitation was used already")
     if at >= access.invitation.expires:

@@ -114,8 +114,8 @@ _NOT_FOR_DEVICES = (
 )
 
 _EVERYTHING = ("*", "*.*")
-"""Denies subscriptions to all subjects, `>` and `*.>`: as words they match these, and no subject between sites
-has so few. `#` and `+/#` of MQTT are such."""
+"""Denies subscriptions to all subjects, `>` and `*.>`: as words they match these, and no subject between
+sites has so few. `#` and `+/#` of MQTT are such."""
 
 _ANSWERS = {"max": 1, "expires": "1h"}
 """A user may answer each request once, within this time. A command that takes longer is followed by its
