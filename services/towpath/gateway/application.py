@@ -24,7 +24,7 @@ from towpath.gateways.package_shelf import Installed
 
 log = logging.getLogger(__name__)
 
-DISK_RETRY_S = 1.0
+DISK_RETRY_S = INPUT_RETRY_S = 1.0
 
 STARTING, RUNNING, RESTARTING, CRASH_LOOPS = "starting", "running", "restarting", "crash_loop"
 
@@ -158,7 +158,7 @@ class Application:
         }
 
     async def _run(self) -> None:
-        reading = asyncio.create_task(self._input.run())
+        reading = asyncio.create_task(self._take_in())
         try:
             while True:
                 await self._run_once()
@@ -168,6 +168,14 @@ class Application:
         finally:
             await tasks.end([reading])
 
+    async def _take_in(self) -> None:
+        while True:
+            try:
+                await self._input.run()
+            except Exception:
+                log.exception("%s: its input failed, and begins again", self.name)
+            await asyncio.sleep(INPUT_RETRY_S)
+
     async def _run_once(self) -> None:
         began = time.monotonic()
         try:
@@ -176,6 +184,9 @@ class Application:
             self.trouble = str(error)
         except OSError as error:  # No memory or no process for it.
             self.trouble = f"cannot be started: {error}"
+        except Exception as error:  # Else it would count as running, and do nothing.
+            log.exception("%s failed in the gateway", self.name)
+            self.trouble = f"{type(error).__name__}: {error}"
         self.processes = None
         self._restarts.ended(time.monotonic() - began)
         self.state = CRASH_LOOPS if self._restarts.is_loop else RESTARTING
@@ -213,9 +224,14 @@ class Application:
             await tasks.to_the_end(worker.kill())
 
     async def _feed(self, worker: RunningWorker) -> None:
-        while True:
-            pending = await self._input.next()
-            await worker.send(pending.number, pending.event)
+        try:
+            while True:
+                pending = await self._input.next()
+                await worker.send(pending.number, pending.event)
+        except Exception as error:
+            if not isinstance(error, WorkerEnded):
+                log.exception("%s gets no events any more, and is restarted", self.name)
+            await worker.kill()  # Whoever reads from it learns that it has ended.
 
     async def _commit(self, line: dict[str, Any]) -> None:
         """Keep results, then the state, then acknowledge: in this order nothing is lost by a kill."""

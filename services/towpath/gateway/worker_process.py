@@ -96,8 +96,7 @@ class WorkerProcess:
 
     async def read(self) -> dict[str, Any]:
         """Return the next line. Answers to `configure` go to their caller. Raises `WorkerEnded`."""
-        assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        while line := await self._line():
             read: dict[str, Any] = msgspec.json.decode(line)
             if self._is_ready and "results" not in read:
                 self._answers.put_nowait(read)
@@ -106,6 +105,13 @@ class WorkerProcess:
             return read
         self._answers.put_nowait({"refused": "the application has ended"})
         raise WorkerEnded(ending(await self._process.wait()))
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        try:
+            return await self._process.stdout.readline()
+        except ValueError:  # asyncio's word for a line without an end.
+            raise WorkerEnded(f"a report of it is longer than {_LONGEST_LINE >> 20} MiB") from None
 
     async def kill(self) -> None:
         """End the process, if it has not ended, and reap it. One that has others ends them first."""
