@@ -37,6 +37,13 @@ def test_window_by_crontab_when_its_zone_has_another_clock_then_that_clock_count
     assert open_at([at_eight], "Asia/Tokyo", NOON.replace(hour=8)) is None
 
 
+def test_window_by_crontab_when_clocks_go_back_then_no_hour_is_left_out() -> None:
+    night = datetime(2024, 10, 27, 0, 0, 30, tzinfo=UTC)
+
+    hours = [night + timedelta(hours=hour) for hour in range(4)]
+    assert all(open_at([HOURLY], "Europe/Lisbon", hour) for hour in hours)
+
+
 def test_window_by_timetable_when_its_time_is_over_then_it_does_not_open_again() -> None:
     once = UplinkWindow(opens=NOON, closes=NOON + timedelta(minutes=5))
 
@@ -100,6 +107,39 @@ def test_budget_when_the_clock_goes_back_a_month_then_the_later_month_is_spent_o
     allowance.spend(10_000)
 
     assert allowance.at(NOON - timedelta(days=40), 1).state is UplinkState.BUDGET
+
+
+def test_budget_when_the_clock_was_years_ahead_for_a_moment_then_does_not_wait_for_that_month(
+    tmp_path: Path,
+) -> None:
+    limits = spec(bytes_per_month=10_000, bytes_per_window=10_000, windows=[HOURLY])
+    allowance = Allowance(limits, Spending(tmp_path / "a"))
+    allowance.at(NOON.replace(year=2036), 0)
+    allowance.spend(10_000)
+
+    assert allowance.at(NOON, 1).bytes == 10_000
+    allowance.spend(4000)
+    assert allowance.at(NOON.replace(year=1970), 2).bytes == 6000, "a clock that is not set has no month"
+    assert allowance.at(NOON + timedelta(minutes=1), 3).bytes == 6000
+
+
+def test_budget_when_it_cannot_be_written_down_then_nothing_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent then, however often it is tried again."""
+    allowance = Allowance(spec(bytes_per_month=10_000, rate=1000), Spending(tmp_path / "a"))
+    allowance.at(NOON, 0)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("towpath.uplinks.allowance.write_atomically", full)
+        for _ in range(20):
+            with pytest.raises(OSError, match="No space"):
+                allowance.spend(1000)
+
+    assert (allowance.at(NOON, 1).bytes, allowance.at(NOON, 1).at_once) == (10_000, 1000)
 
 
 def test_rate_when_bytes_were_sent_beyond_it_then_it_waits(tmp_path: Path) -> None:

@@ -19,6 +19,12 @@ from towpath.uplinks.windows import Opening, next_opening, open_at
 STEPS = 100
 """Steps of a budget that are written down: a restart costs at most a hundredth of it."""
 
+CLOCK_IS_SET = "2026-01"
+"""Month before which no device can have this version: its clock is not set, and begins in 1970 or so."""
+
+MOST_AHEAD = 2
+"""Months that a clock may go back. The bytes of the later month are then spent on."""
+
 BURST_S = 1.0
 """An uplink that was silent may catch up with so much of its rate at once."""
 
@@ -49,32 +55,46 @@ class Spending:
     def at(self, moment: datetime, opening: Opening | None) -> Spent:
         """Return what is spent of the month and the window of a moment."""
         month = f"{moment.astimezone(UTC):%Y-%m}"
-        if month > self._spent.month:  # A clock that goes back spends the later month on.
+        if _is_new(month, self._spent.month, month):
             self._spent = msgspec.structs.replace(self._spent, month=month, in_month=0)
         window = "" if opening is None else opening.begin.astimezone(UTC).isoformat()
-        if window > self._spent.window:
+        if _is_new(window, self._spent.window, month):
             self._spent = msgspec.structs.replace(self._spent, window=window, in_window=0)
         return self._spent
 
     def spend(self, size: int, step: int) -> None:
-        """Count bytes. Blocks until they are on the disk, now and then."""
-        self._spent.in_month += size
-        self._spent.in_window += size
-        same = (self._written.month, self._written.window) == (self._spent.month, self._spent.window)
-        beyond = max(
-            self._spent.in_month - self._written.in_month, self._spent.in_window - self._written.in_window
-        )
-        if not same or beyond > 0:
-            ahead = msgspec.structs.replace(
-                self._spent, in_month=self._spent.in_month + step, in_window=self._spent.in_window + step
-            )
+        """Count bytes. Blocks until they are on the disk, now and then. If that fails, none is counted."""
+        spent, written = _more(self._spent, size), self._written
+        same = (written.month, written.window) == (spent.month, spent.window)
+        if not same or spent.in_month > written.in_month or spent.in_window > written.in_window:
+            ahead = _more(spent, step)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self._path, msgspec.json.encode(ahead))
             self._written = ahead
+        self._spent = spent
 
     def forget(self) -> None:
         """Delete the file."""
         self._path.unlink(missing_ok=True)
+
+
+def _more(spent: Spent, size: int) -> Spent:
+    return msgspec.structs.replace(spent, in_month=spent.in_month + size, in_window=spent.in_window + size)
+
+
+def _is_new(present: str, recorded: str, month: str) -> bool:
+    """Tell if the bytes of a recorded month or window say nothing of the present one.
+
+    With a clock that has gone back, those of the later one are spent on. But one that is far ahead of the
+    present `month` was recorded by a wrong clock, and would be spent on for years.
+    """
+    if not present or not recorded or present > recorded:
+        return present > recorded
+    return month >= CLOCK_IS_SET and _months(recorded) - _months(month) > MOST_AHEAD
+
+
+def _months(label: str) -> int:
+    return 12 * int(label[:4]) + int(label[5:7])
 
 
 def _read(path: Path) -> Spent:
@@ -133,10 +153,10 @@ class Allowance:
 
     def spend(self, size: int) -> None:
         """Count bytes that are about to be sent. Blocks for a moment."""
-        self._tokens -= size
         if self._spec.bytes_per_month is not None or self._spec.bytes_per_window is not None:
             budgets = [b for b in (self._spec.bytes_per_month, self._spec.bytes_per_window) if b is not None]
             self._account.spend(size, min(budgets) // STEPS)
+        self._tokens -= size
 
     def _fill(self, monotonic: float) -> int:
         """Return the bytes that the rate allows now."""

@@ -40,7 +40,7 @@ def _opening(window: UplinkWindow, timezone: str, at: datetime) -> Opening | Non
     assert window.cron is not None
     assert window.duration_s is not None
     # The search goes backwards from a whole minute, and leaves that minute out.
-    local = at.astimezone(ZoneInfo(timezone)) + timedelta(minutes=1)
+    local = (at + timedelta(minutes=1)).astimezone(ZoneInfo(timezone))
     begin = next(CronSim(window.cron, local.replace(second=0, microsecond=0), reverse=True), None)
     if begin is None:
         return None
