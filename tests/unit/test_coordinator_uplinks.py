@@ -14,6 +14,7 @@ from towpath.contracts.uplink import (
     ApplyUplinks,
     ListUplinks,
     RemoveUplink,
+    ReportUplinks,
     SetUplinks,
     UplinkReport,
     UplinkSpec,
@@ -56,6 +57,8 @@ class Mesh:
                     self.hashes[key].pop(name, None)
                 case "INCR", []:
                     self.numbers[key] += 1
+                case "SET", [number]:
+                    self.numbers[key] = int(number)
                 case "SADD", [member]:
                     self.sets[key].add(member)
                 case "SREM", [member]:
@@ -73,7 +76,13 @@ class Mesh:
     def state(self, site: str) -> SiteState:
         return SiteState.DOWN if site in self.away else SiteState.UP
 
-    async def request(self, command: SetUplinks, *, deadline_s: float) -> UplinkReport:
+    async def request(self, command: SetUplinks | ReportUplinks, *, deadline_s: float) -> UplinkReport:
+        known = self.told.get(command.site)
+        if isinstance(command, ReportUplinks):
+            assert known is not None
+            return UplinkReport(revision=known.revision, uplinks=[])
+        if known is not None and command.revision < known.revision:
+            raise TowpathError(ErrorCode.NOT_ALLOWED, "later", field="revision", value=command.revision)
         self.told[command.site] = command
         return UplinkReport(revision=command.revision, uplinks=[])
 
@@ -115,6 +124,20 @@ async def test_apply_when_a_site_is_away_then_it_is_told_when_it_is_back() -> No
     await commands.list_uplinks(ListUplinks())
 
     assert mesh.told["jfk"].sends
+
+
+async def test_apply_when_the_registry_was_restored_from_an_older_copy_then_sites_take_it() -> None:
+    mesh = Mesh()
+    for name in ("a", "b", "c"):
+        await mesh.commands.apply(ApplyUplinks(uplinks=[uplink(name, publish=f"at/{name}")]))
+    mesh.hashes.clear()
+    mesh.numbers.clear()
+
+    await mesh.commands.apply(ApplyUplinks(uplinks=[uplink("d")]))
+
+    told = {site: [each.spec.name for each in mesh.told[site].sends] for site in ("jfk", "cloud")}
+    assert told == {"jfk": ["d"], "cloud": []}
+    assert [each.spec.name for each in mesh.told["cloud"].receives] == ["d"]
 
 
 async def test_apply_when_a_job_writes_the_topic_then_its_stream_is_read() -> None:

@@ -18,6 +18,7 @@ from towpath.contracts.uplink import (
     ApplyUplinks,
     ListUplinks,
     RemoveUplink,
+    ReportUplinks,
     ResolvedUplink,
     SetUplinks,
     UplinkList,
@@ -104,8 +105,17 @@ class UplinkCommands:
         return {status.name: status for statuses in found for status in statuses}
 
     async def _tell_one(self, wanted: SetUplinks) -> list[UplinkStatus]:
+        bus = self._situation.bus
         try:
-            return (await self._situation.bus.request(wanted, deadline_s=TELL_S)).uplinks
+            try:
+                return (await bus.request(wanted, deadline_s=TELL_S)).uplinks
+            except TowpathError as error:
+                if error.detail.field != "revision":
+                    raise
+            has = await bus.request(ReportUplinks(site=wanted.site), deadline_s=TELL_S)
+            later = await self._store.outrun(has.revision)
+            again = SetUplinks.model_validate({**wanted.model_dump(exclude={"id"}), "revision": later})
+            return (await bus.request(again, deadline_s=TELL_S)).uplinks
         except TowpathError as error:
             log.warning("%s was not told of its uplinks: %s", wanted.site, error)
             return []

@@ -41,6 +41,13 @@ class UplinkStore:
         purged = ("SADD", PURGED, f"{uplink.spec.to}/{uplink_stream(name)}")
         await self._registry.write(("INCR", REVISION), *([purged] if purge else []), ("HDEL", UPLINKS, name))
 
+    async def outrun(self, revision: int) -> int:
+        """Return a revision later than this one of a site: it has more than a registry that was restored from
+        a copy, or from the sites, and would take nothing of it."""
+        if revision >= int(await self._registry.call("get", REVISION) or 0):
+            await self._registry.write(("SET", REVISION, str(revision + 1)))
+        return int(await self._registry.call("get", REVISION) or 0)
+
     async def sets(self, sites: Iterable[str]) -> list[SetUplinks]:
         """Return what each of these sites has to do; nothing in a mesh that never had an uplink."""
         revision = int(await self._registry.call("get", REVISION) or 0)
