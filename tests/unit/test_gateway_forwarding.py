@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from towpath.gateways.completeness import Completeness
 from towpath.gateways.forwarding import IN_FLIGHT, Forwarder, Result
@@ -67,6 +68,27 @@ async def test_results_when_there_are_many_then_go_out_in_order_as_far_as_the_wi
     assert connection.numbers == [*range(1, IN_FLIGHT + 6)]
     connection.acknowledge()
     sender.send(connection)
+    assert log.waiting() == 0
+
+
+async def test_results_when_the_disk_is_full_then_go_out_once_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, sender = forwarder(tmp_path)
+    add(log, 5)
+    connection: Any = ScriptedConnection()
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(log, "save", full)
+    for _ in range(3):  # Connections that end before their acknowledgements were looked at.
+        sender.connected()
+        sender.send(connection)
+        connection.acknowledge()
+    sender.connected()
+
+    assert connection.numbers == [1, 2, 3, 4, 5]
     assert log.waiting() == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from towpath.gateways.completeness import DEVICE, DROPPED, LOG, SEQUENCE
 from towpath.gateways.result_log import ResultLog
 from towpath.mqtt.connection import MqttConnection
+
+log = logging.getLogger(__name__)
 
 IN_FLIGHT = 100
 """Results sent and not acknowledged yet."""
@@ -52,7 +55,8 @@ class Forwarder:
         self._saved_at = 0.0
 
     def connected(self) -> None:
-        """Begin with a new connection: what was in flight is sent again."""
+        """Begin with a new connection: what was in flight, and is not acknowledged, is sent again."""
+        self._settle()
         self._in_flight.clear()
         self._backlog_ends = max(self._after, self._log.last)
 
@@ -74,7 +78,10 @@ class Forwarder:
         now = asyncio.get_running_loop().time()
         if now - self._saved_at >= SAVE_EVERY_S:
             self._saved_at = now
-            self._log.save()
+            try:
+                self._log.save()
+            except OSError as error:  # Results go on. A kill would have some come again.
+                log.warning("what was delivered cannot be noted: %s", error)
 
     def _lanes(self, free: int) -> list[tuple[int, int]]:
         """Return where to read, and how much: half for new results, so that a backlog does not block them.

@@ -7,6 +7,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from paho.mqtt.client import MQTTMessage
+
 from towpath.contracts.gateway import Presence
 from towpath.gateway.connecting import keep_connected
 from towpath.gateway.delivery import DeliveryRoutes
@@ -86,11 +88,10 @@ class SiteSession:
         self._delivery.connected()
         self._connection = connection
         log.info("connected to %s", self._address)
+        arrived: deque[MQTTMessage] = deque()
         while True:
-            for message in connection.take_arrived():
-                self._receive(message.topic, bytes(message.payload))  # On the disk when this returns.
-                if message.qos:
-                    connection.acknowledge(message.mid)
+            arrived.extend(connection.take_arrived())
+            self._take(arrived, connection)
             if subscribed.done() and not checked:
                 connection.check_subscribed(filters, subscribed.result(), field="site.user")
                 checked = True
@@ -102,6 +103,19 @@ class SiteSession:
             connection.flush()
             connection.check()
             await connection.wait_for_news(_LOOK_EVERY_S)
+
+    def _take(self, arrived: deque[MQTTMessage], connection: MqttConnection) -> None:
+        """Take requests. They wait while the disk is full: results go on, and make room."""
+        while arrived:
+            message = arrived[0]
+            try:
+                self._receive(message.topic, bytes(message.payload))  # On the disk when this returns.
+            except OSError as error:
+                log.error("%d requests wait, as they cannot be kept: %s", len(arrived), error)
+                return
+            if message.qos:
+                connection.acknowledge(message.mid)
+            arrived.popleft()
 
     def _tell_presence(self, connection: MqttConnection) -> None:
         presence = self._presence()
