@@ -122,13 +122,12 @@ class PlanCommands:
 
     async def show(self, command: ShowPlan) -> RolloutView:
         """See `ShowPlan`."""
-        return await in_time((await self._known(command.plan)).status())
+        await self._known(command.plan)
+        return await self._status(command.plan)
 
     async def list_plans(self, _: ListPlans) -> PlanList:
         """See `ListPlans`."""
-        views = [
-            await in_time(self._controller(plan).status()) for plan in await in_time(self._store.names())
-        ]
+        views = [await self._status(plan) for plan in await in_time(self._store.names())]
         return PlanList(
             plans=[
                 PlanSummary(plan=view.plan, version=view.version, state=view.state, counts=view.counts)
@@ -148,8 +147,14 @@ class PlanCommands:
             raise TowpathError(
                 ErrorCode.BUSY, "another coordinator has changed this plan", field="plan", value=plan
             ) from error
+        return await self._status(plan)
+
+    async def _status(self, plan: str) -> RolloutView:
+        """Return how a roll-out is doing. One that no one executes goes on: its version may have been stored
+        after the registry's answer was given up."""
+        view = await in_time(self._controller(plan).status())
         self._go_on(plan)
-        return await in_time(self._controller(plan).status())
+        return view
 
     async def _known(self, plan: str) -> PlanController:
         known = await in_time(self._store.names())
