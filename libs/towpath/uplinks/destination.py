@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nats.aio.client import Client
@@ -82,23 +83,34 @@ async def _is_kept_as(connection: Client, uplink: ResolvedUplink, serial: int, s
 
 
 async def _last_common(connection: Client, uplink: ResolvedUplink, found: Arrived) -> int:
-    """Return the serial number of the newest forwarded event that the origin still has as it was."""
+    """Return the serial number of the newest forwarded event that the origin still has as it was.
+
+    Serial numbers grow within a lane. An event of the late lane that is newer than one of the other lane came
+    after that, so the search ends there.
+    """
     spec, stream = uplink.spec, uplink_stream(uplink.spec.name)
+    late = 0
+    async for messages in pages_before(connection, spec.to, stream, found.serial):
+        places = [place for m in messages if (place := EventPlace.of(m.headers))]
+        mine = [place for place in places if place.numbering == found.position.numbering]
+        late = late or await _newest_kept(connection, uplink, [p for p in mine if p.lane is Lane.LATE])
+        other = await _newest_kept(connection, uplink, [p for p in mine if p.lane is not Lane.LATE])
+        if other or len(mine) < len(places):
+            return max(late, other)
+    return late
+
+
+async def _newest_kept(connection: Client, uplink: ResolvedUplink, places: Sequence[EventPlace]) -> int:
+    """Return the newest of these serial numbers whose event the origin still has as it was; 0 if there is
+    none. They are of one lane, in the order in which they came."""
 
     async def agrees(place: EventPlace) -> bool:
         return await _is_kept_as(connection, uplink, place.serial, place.stored_at)
 
-    async for messages in pages_before(connection, spec.to, stream, found.serial):
-        places = [
-            place for m in messages if (place := EventPlace.of(m.headers)) and place.lane is not Lane.LATE
-        ]
-        mine = [place for place in places if place.numbering == found.position.numbering]
-        if mine and await agrees(mine[0]):
-            low, high = 0, len(mine)  # The first that agrees, and one that does not.
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if await agrees(mine[middle]) else (low, middle)
-            return mine[low].serial
-        if len(mine) < len(places):
-            break
-    return 0
+    if not places or not await agrees(places[0]):
+        return 0
+    low, high = 0, len(places)  # The first that agrees, and one that does not.
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if await agrees(places[middle]) else (low, middle)
+    return places[low].serial
