@@ -34,6 +34,8 @@ class BrokerConfiguration:
         self._write = write
         self._reload = reload
         self._loaded_at = loaded_at
+        self._taking = asyncio.Lock()
+        """New keys and new devices may come at once. What is written last must have both."""
 
     async def loaded_at(self) -> str | None:
         """Return when the broker has read it last. Raises `nats.errors.Error`, `TimeoutError`."""
@@ -44,20 +46,21 @@ class BrokerConfiguration:
 
         Raises `nats.errors.Error` or `TimeoutError` when the broker has not read it.
         """
-        await asyncio.to_thread(self._write)
-        before = await self.loaded_at()
-        if not await self._reload():
-            return False
+        async with self._taking:
+            await asyncio.to_thread(self._write)
+            before = await self.loaded_at()
+            if not await self._reload():
+                return False
 
-        async def is_read() -> bool:
-            try:
-                return await self.loaded_at() != before
-            except (NatsError, TimeoutError):
-                return False  # It may answer late, or not at all, while it reads.
+            async def is_read() -> bool:
+                try:
+                    return await self.loaded_at() != before
+                except (NatsError, TimeoutError):
+                    return False  # It may answer late, or not at all, while it reads.
 
-        if self._loaded_at is not None:
-            await until(is_read, READ_S, 0.02)
-        return True
+            if self._loaded_at is not None:
+                await until(is_read, READ_S, 0.02)
+            return True
 
 
 async def config_loaded_at(connection: Client) -> str:
