@@ -57,7 +57,7 @@ def test_results_when_the_state_cannot_be_written_then_are_kept_once_and_the_log
     with monkeypatch.context() as patch:
         patch.setattr(result_log, "write_atomically", full)
         for number in range(8, 12):
-            log.append([payload(number)])  # Whoever has an error here appends once more.
+            log.append([payload(number)])  # The caller appends again after an error.
     assert log.last == 11
 
     log.append([payload(12)])

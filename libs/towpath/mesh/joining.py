@@ -176,7 +176,7 @@ def admitted(state: MeshState, command: JoinSite, at: datetime) -> MeshState:
 def proof_of(invitation: Invitation) -> str:
     """Return what only a holder of the invitation can send.
 
-    Its login does not say that: whoever has, or ever had, the login of any invitation can ask as any site.
+    Its login does not say that: with that of any invitation, even a used one, one can ask as any site.
     """
     return hashlib.sha256(f"{invitation.user}:{invitation.password}".encode()).hexdigest()
 

@@ -56,7 +56,7 @@ class Keys:
                 await self._look()
             except (TowpathError, OSError) as error:
                 log.warning("the site's keys cannot be read: %s", error)
-            except Exception:  # Former keys would be valid for ever.
+            except Exception:  # Else former keys would stay valid.
                 log.exception("the site's new keys are not taken over")
             await asyncio.sleep(LOOK_EVERY_S)
 

@@ -231,7 +231,7 @@ class Application:
         except Exception as error:
             if not isinstance(error, WorkerEnded):
                 log.exception("%s gets no events any more, and is restarted", self.name)
-            await worker.kill()  # Whoever reads from it learns that it has ended.
+            await worker.kill()  # The reader learns that it has ended.
 
     async def _commit(self, line: dict[str, Any]) -> None:
         """Keep results, then the state, then acknowledge: in this order nothing is lost by a kill."""
