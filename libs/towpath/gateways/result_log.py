@@ -181,11 +181,8 @@ class ResultLog:
 
     def _write(self, state: LogState) -> None:
         """Write the state, on a full disk with the reserve's place: else no segment could be deleted."""
-        path, reserve, content = (
-            self._directory / _STATE,
-            self._directory / _RESERVE,
-            msgspec.json.encode(state),
-        )
+        path, reserve = self._directory / _STATE, self._directory / _RESERVE
+        content = msgspec.json.encode(state)
         try:
             write_atomically(path, content)
         except OSError:

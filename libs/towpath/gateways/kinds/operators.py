@@ -11,6 +11,7 @@ from towpath.gateways.operators.chain import Chain
 from towpath.gateways.refusal import Refusal
 
 READY_S = 30.0
+"""Time for an interpreter to start on a small device that starts others, too."""
 
 
 @register("operators")
@@ -20,7 +21,7 @@ class OperatorsKind(Kind):
     module: ClassVar[str] = "towpath.gateway.worker"
 
     def ready_s(self, values: Mapping[str, Any]) -> float:
-        """Return time for an interpreter to start on a small device that starts others, too."""
+        """Return the same for all."""
         return READY_S
 
     def check(self, manifest: Manifest, values: Mapping[str, Any]) -> None:
