@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from running.waiting import WITHIN_S
-from towpath.bus import Bus
+from running.waiting import WITHIN_S, eventually
+from towpath.bus import Bus, bus
 from towpath.contracts.monitor import StopMonitor
 from towpath.contracts.reply import Done, Reply
 
@@ -31,12 +31,10 @@ class Connection:
     async def publish(self, subject: str, body: bytes, **_: Any) -> None:
         self.answers[subject.removeprefix("_INBOX.")] = body
 
-    async def send(self, reply: str) -> None:
+    async def send(self, reply: str, command: StopMonitor = COMMAND) -> None:
         assert self.deliver is not None
-        body = COMMAND.to_bytes()
-        await self.deliver(
-            SimpleNamespace(subject=COMMAND.to_subject(), data=body, headers=None, reply=f"_INBOX.{reply}")
-        )
+        subject, body = command.to_subject(), command.to_bytes()
+        await self.deliver(SimpleNamespace(subject=subject, data=body, headers=None, reply=f"_INBOX.{reply}"))
 
 
 @pytest.fixture
@@ -77,6 +75,32 @@ async def test_repetition_when_the_first_is_under_way_then_both_get_its_answer(
         Reply[Done].model_validate_json(connection.answers[at]).unwrap().note for at in ("first", "second")
     ]
     assert (len(executed), notes) == (1, ["once", "once"])
+
+
+async def test_repetition_when_many_others_were_answered_meanwhile_then_still_joins_the_first(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "REMEMBERED_ANSWERS", 2)
+    executed, go_on = [], asyncio.Event()
+
+    async def handler(command: StopMonitor) -> Done:
+        executed.append(command.id)
+        if command.id == COMMAND.id:
+            await go_on.wait()
+        return Done()
+
+    mesh = await served(connection, handler)
+    await connection.send("first")
+    for number in range(4):
+        await connection.send(f"other-{number}", StopMonitor(operation=f"m{number}"))
+        await eventually(lambda number=number: f"other-{number}" in connection.answers)
+    await connection.send("second")
+    await asyncio.sleep(0)
+    go_on.set()
+    await all_ended(mesh)
+
+    assert executed.count(COMMAND.id) == 1
+    assert {"first", "second"} <= connection.answers.keys()
 
 
 async def test_repetition_when_the_first_execution_is_cancelled_then_gets_no_answer_and_may_come_again(

@@ -84,7 +84,10 @@ class Bus:
         """Terms of the coordinators that are obeyed here; None: any."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
+        self._executing: dict[str, asyncio.Future[Reply[Any]]] = {}
+        """Subject and id of a command under way → its answer. It may take hours, among thousands of others."""
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
+        """The newest answers, by subject and id."""
         self._subscriptions: dict[str, tuple[_Take, Subscription]] = {}
         """Subject → what takes its commands, and the subscription that brings them."""
         self._together: dict[str, _Take] | None = None
@@ -320,24 +323,25 @@ class Bus:
         A failure is forgotten, so that the sender may try again.
         """
         key = f"{command.to_subject()} {command.id}"
-        earlier = self._answers.get(key)
+        earlier = self._executing.get(key) or self._answers.get(key)
         if earlier is not None:
             return await asyncio.shield(earlier)
         answer: asyncio.Future[Reply[Any]] = asyncio.get_running_loop().create_future()
-        self._answers[key] = answer
+        self._executing[key] = answer
         try:
             reply = Reply[Any](ok=True, result=await handler(command))
         except BaseException as error:
-            del self._answers[key]
             # A cancelled execution leaves its repetitions unanswered, too: their sender tries again.
             answer.set_exception(error if isinstance(error, Exception) else Withheld())
             answer.exception()  # Retrieved, so that asyncio does not warn if no one waits for it.
             raise
+        finally:
+            del self._executing[key]
         answer.set_result(reply)
-        if is_looking(type(command)):
-            # Not remembered: such answers may have megabytes and come every second. A repetition gets a new
-            # one.
-            del self._answers[key]
+        if not is_looking(type(command)):
+            # Answers to questions are not remembered: they may have megabytes and come every second. A
+            # repetition gets a new one.
+            self._answers[key] = answer
         while len(self._answers) > REMEMBERED_ANSWERS:
             self._answers.popitem(last=False)
         return reply

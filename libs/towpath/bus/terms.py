@@ -20,7 +20,8 @@ TERM_HEADER = "Towpath-Term"
 FIELD = "term"
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-"""A stolen site may answer anything."""
+_ANSWERED = re.compile(r"[0-9]{1,15}")
+"""A stolen site may answer anything. The term above its answer must be one that all sites read."""
 
 
 def of_term(term: int | None) -> dict[str, str]:
@@ -72,4 +73,4 @@ def later_term(error: TowpathError) -> int | None:
     if detail.code is not ErrorCode.FENCED or detail.field != FIELD:
         return None
     text = str(detail.allowed)
-    return int(text) if _NUMBER.fullmatch(text) else None
+    return int(text) if _ANSWERED.fullmatch(text) else None
