@@ -24,6 +24,7 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.monitor import Watch
+from towpath.streams.failures import Unpublished
 from towpath.streams.follower import Follower
 from towpath.streams.pages import StoredMessage, last_serial, pages_before
 from towpath.streams.publisher import Outgoing, PublisherBeside
@@ -52,7 +53,7 @@ class Forwarding:
         self._queue: deque[tuple[str, StoredMessage]] = deque()
         """Stream → message to store there."""
         self._known: set[str] | None = None
-        """Ids that the output held when this monitor began."""
+        """Ids that the output held when they were read back; None: they must be read."""
 
     def add(self, messages: Iterable[StoredMessage], *, rejected: bool = False) -> None:
         """Forward these messages next."""
@@ -73,7 +74,12 @@ class Forwarding:
             stream, label = place = self._place(self._queue[0])
             run = itertools.takewhile(partial(self._is_at, place), self._queue)
             messages = [message for _, message in run]
-            await self._store(stream, label, messages)
+            try:
+                await self._store(stream, label, messages)
+            except (TimeoutError, Unpublished):
+                # Some may be stored. By the next call the stream may have forgotten their ids.
+                self._known = None
+                raise
             for _ in messages:
                 self._queue.popleft()
 

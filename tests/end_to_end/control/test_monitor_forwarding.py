@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -22,6 +22,8 @@ from running.servers import Server
 from running.waiting import eventually
 from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.streams.failures import Unpublished
+from towpath.streams.publisher import Outgoing, PublisherBeside
 
 
 @pytest.fixture
@@ -156,6 +158,27 @@ async def test_next_monitor_decides_alike_when_the_first_one_is_gone(job: Monito
         job.serials = {"jfk": {INPUT: 14}, "lga": {INPUT: 20}}
         found = await job.consistency()
         assert (found.offset, found.forwarded, found.amended) == (0, 2, [])
+
+
+async def test_results_are_stored_once_when_the_output_is_cut_off_until_it_has_forgotten_their_ids(
+    job: MonitoredJob, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, publish = list[str](), PublisherBeside.publish
+
+    async def cut_off(publisher: PublisherBeside, messages: Sequence[Outgoing], **where: str) -> int:
+        if stored:
+            return await publish(publisher, messages, **where)
+        stored.extend(each.identity for each in messages[:1])
+        await publish(publisher, messages[:1], **where)
+        await job.forget_ids()
+        raise Unpublished("no acknowledgement")
+
+    monkeypatch.setattr(PublisherBeside, "publish", cut_off)
+    async with running_monitor(url):
+        await job.publish(OLD, window(OLD, 5, 9, "a"), window(OLD, 5, 9, "b"))
+        await job.start()
+        await eventually(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
+    assert len(stored) == 1
 
 
 async def test_results_are_stored_once_when_two_monitors_forward_them(job: MonitoredJob, url: str) -> None:
