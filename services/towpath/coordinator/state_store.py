@@ -46,6 +46,10 @@ class StateStore:
             if entry["object"] != GREETING:
                 kind, who = f"redis {entry['reason']}", entry["username"]
                 await self._refusals.tell(kind, entry["object"], who=who, why="no right to it")
+        made_room = self._registry.made_room
+        while made_room:
+            why = "the store was full, and state on its way was deleted"
+            await self._refusals.tell("redis store", made_room.popleft(), why=why)
         if keys := await self._registry.keys(f"{TRANSFERS}*"):
             await self._clean(keys)
 

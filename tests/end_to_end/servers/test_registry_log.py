@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 import resource
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import pytest
 from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from running.servers import Server
-from running.waiting import eventually
-from towpath.contracts.errors import TowpathError
+from running.waiting import WITHIN_S, eventually
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry import replica
 from towpath.coordinator.registry.contents import contents
 from towpath.coordinator.registry.jobs import Registry
-from towpath.coordinator.registry.log import STREAM, RegistryLog
+from towpath.coordinator.registry.log import STREAM, RedisCommand, RegistryLog
 from towpath.tasks import end
+
+
+SCRIPT = "return redis.call('RPUSH', KEYS[1], ARGV[1])"
 
 
 @pytest.fixture
@@ -205,6 +208,54 @@ async def test_writes_when_the_disk_of_redis_is_full_then_wait_and_each_is_there
 
     assert waiting
     assert sorted(await redis.lrange("towpath:list", 0, -1)) == [str(n) for n in range(9)]
+
+
+async def test_writes_when_state_on_its_way_fills_redis_then_it_is_deleted_and_they_are_there_once(
+    registry: Registry, redis: Redis
+) -> None:
+    await write_some(registry)
+    used = (await redis.info("memory"))["used_memory"]
+    writes = [("RPUSH", "towpath:list", "1"), ("EVAL", SCRIPT, "1", "towpath:list", "2")]
+    for number, command in enumerate(writes):
+        for _ in range(20):
+            await redis.xadd(f"towpath:transfer:stray:{number}", {"data": "x" * 1_000_000})
+        await redis.config_set("maxmemory", used + 10_000_000)
+
+        async with asyncio.timeout(WITHIN_S):
+            await registry.write(command)
+            assert await registry.lead("coordinator") == number + 1
+
+        await redis.config_set("maxmemory", 0)
+    assert await redis.lrange("towpath:list", 0, -1) == ["1", "2"]
+    assert [*registry.made_room] == ["towpath:transfer:stray:0", "towpath:transfer:stray:1"]
+
+
+async def test_write_when_the_one_it_is_stored_with_is_given_up_then_gets_its_answer_not_a_refusal(
+    registry: Registry, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, is_late, append = asyncio.Event(), False, RegistryLog.append
+
+    async def unanswered(log: RegistryLog, commands: Iterable[RedisCommand], id: str, after: int) -> int:
+        serial = await append(log, commands, id, after)
+        if not stored.is_set():
+            stored.set()
+            await asyncio.Event().wait()
+        return serial
+
+    def check() -> None:
+        if is_late:
+            raise TowpathError(ErrorCode.DEADLINE, "nothing was done")
+
+    monkeypatch.setattr(RegistryLog, "append", unanswered)
+    given_up = asyncio.create_task(registry.write(("SADD", "towpath:set", "1")))
+    waiting = asyncio.create_task(registry.write(("SADD", "towpath:set", "2"), check=check))
+    async with asyncio.timeout(WITHIN_S):
+        await stored.wait()
+        is_late = True
+        await end([given_up])
+        await waiting
+
+    assert await redis.smembers("towpath:set") == {"1", "2"}
 
 
 async def test_write_when_another_coordinator_leads_then_is_not_stored_and_never_returns(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -141,6 +141,12 @@ class Registry:
         """Set when another coordinator leads. Nothing is written here any more."""
         assert self._replica is not None, "this registry is for reading"
         return self._replica.superseded
+
+    @property
+    def made_room(self) -> deque[str]:
+        """Keys of state on its way that were deleted because Redis was full. Take them from here."""
+        assert self._replica is not None, "this registry is for reading"
+        return self._replica.made_room
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """Return the answer of Redis to a command that changes nothing in the registry.

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -22,12 +24,14 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import (
     BusyLoadingError,
     ConnectionError,
+    OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
     TimeoutError,
     WatchError,
 )
 
+from towpath.checkpoints.transfer_keys import TRANSFERS
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Identifier, Model, new_identifier
 from towpath.coordinator.registry.contents import APPLIED, LEADER, contents, registry_keys, replacing
@@ -35,18 +39,22 @@ from towpath.coordinator.registry.log import Entry, Moved, RedisCommand, Registr
 
 log = logging.getLogger(__name__)
 
-FULL = "MISCONF"
-"""Beginning of an answer of a Redis that takes no writes, because it could not write its file."""
+DISK_FULL, MEMORY_FULL = "MISCONF", "OOM"
+"""Beginnings of answers of a Redis that takes no writes: it could not write its file, or has no memory left."""
 
 
 class DiskFull(Exception):
     """Error: Redis takes no writes until its disk has room again."""
 
 
+class MemoryFull(Exception):
+    """Error: Redis takes no writes until something is deleted."""
+
+
 REDIS_AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 """Errors while Redis restarts."""
 
-AWAY = (*REDIS_AWAY, DiskFull, WatchError, nats.errors.Error, asyncio.TimeoutError)
+AWAY = (*REDIS_AWAY, DiskFull, MemoryFull, WatchError, nats.errors.Error, asyncio.TimeoutError)
 """Errors while Redis or the hub's server restarts, a disk is full, or another coordinator writes. A later
 attempt helps."""
 
@@ -59,6 +67,10 @@ SNAPSHOT_EVERY = 10_000
 """Entries of the log after which a snapshot takes their place. To apply them all takes some seconds."""
 
 T = TypeVar("T")
+
+
+def _wanted() -> None:
+    """The check of a write that is wanted in any case."""
 
 
 @dataclass
@@ -120,6 +132,8 @@ class Replica:
         """The term that this coordinator has begun; None: it writes without leading, as tests do."""
         self._leader = Term()
         """The term under way, as far as this coordinator knows."""
+        self.made_room: deque[str] = deque(maxlen=100)
+        """Keys that were deleted because Redis was full, the newest, until someone takes them from here."""
         self.superseded = asyncio.Event()
         """Set when another coordinator leads. From then on nothing is written here, and no write returns."""
 
@@ -143,7 +157,7 @@ class Replica:
             await self._patiently(self._catch_up)
             return await self._patiently(lambda: contents(self._redis))
 
-    async def write(self, *commands: RedisCommand, check: Callable[[], None] = lambda: None) -> list[Any]:
+    async def write(self, *commands: RedisCommand, check: Callable[[], None] = _wanted) -> list[Any]:
         """Write commands together, and return the answers of Redis. Waits while it or the hub is away.
 
         `check` is called before they are stored, perhaps more than once; what it raises ends the attempt.
@@ -165,7 +179,25 @@ class Replica:
         return write.answers.result()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        return await patiently(work, AWAY)
+        async def attempt() -> T:
+            try:
+                return await work()
+            except MemoryFull:
+                await self._make_room()
+                raise
+
+        return await patiently(attempt, AWAY)
+
+    async def _make_room(self) -> None:
+        """Delete all state on its way. There is little of it, unless a site fills the store.
+
+        It is sent again. The registry's writes cannot wait for it: a coordinator that starts would never lead.
+        """
+        found = [key async for key in self._redis.scan_iter(match=f"{TRANSFERS}*", count=1000)]
+        for key in found:
+            await self._redis.unlink(key)
+        self.made_room += found
+        log.warning("Redis was full: %d keys with state on its way are deleted", len(found))
 
     async def _commit(self) -> None:
         """Store some of the writes that wait, apply them, and answer them."""
@@ -178,6 +210,8 @@ class Replica:
             commands = [command for write in batch for command in write.commands]
             if not commands:
                 return
+            for write in batch:
+                write.check = _wanted  # From here on it may be stored, whatever becomes of this attempt.
             id, end = new_identifier(), self._place.serial
             try:
                 serial = await self._patiently(lambda: self._log.append(commands, id, end))
@@ -319,7 +353,8 @@ async def patiently(
 async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
     """Run commands in one transaction of Redis, and write how far in the log it has come. Return the answers.
 
-    The answer to a command that fails is its error. Raises `DiskFull` if no command was run.
+    The answer to a command that fails is its error. Raises `DiskFull` or `MemoryFull` if a command was not run
+    for that reason.
     """
     redis.multi()
     for command in commands:
@@ -329,9 +364,22 @@ async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _P
     try:
         answers = await redis.execute(raise_on_error=False)
     except ResponseError as error:  # It was refused as a whole.
-        if str(error).rpartition("caused error: ('")[2].startswith(FULL):
-            raise DiskFull(FULL) from error
+        _check_room(error)
         raise
-    if any(isinstance(answer, ResponseError) and str(answer).startswith(FULL) for answer in answers):
-        raise DiskFull(FULL)
+    for answer in answers:
+        _check_room(answer)
     return answers[: len(commands)]
+
+
+_REASON = re.compile(r".*(?:caused error: \(['\"]|because of: )", re.DOTALL)
+"""What the library and Redis put before the reason for which a transaction is refused."""
+
+
+def _check_room(answer: Any) -> None:
+    if not isinstance(answer, ResponseError):
+        return
+    reason = _REASON.sub("", str(answer))
+    if isinstance(answer, OutOfMemoryError) or reason.startswith(MEMORY_FULL):
+        raise MemoryFull(MEMORY_FULL) from answer
+    if reason.startswith(DISK_FULL):
+        raise DiskFull(DISK_FULL) from answer
