@@ -93,7 +93,17 @@ async def test_registry_when_the_description_is_not_a_sites_to_make_then_replace
     assert cast("JobEntry", record.after).assignment().version > at_site().version
 
 
-@pytest.mark.parametrize("found", [{"adjustments": 1}, {"epoch": 2, "adjustments": 7}, {"epoch": 4}])
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"adjustments": 1},
+        {"epoch": 2, "adjustments": 7},
+        {"epoch": 4},
+        {"revision": 2**53 + 1},
+        {"adjustments": 10**30},
+    ],
+    ids=["known", "of an earlier owner", "of a later owner", "forged revision", "forged adjustments"],
+)
 async def test_registry_when_the_site_has_nothing_newer_under_its_epoch_then_adopts_nothing(
     found: dict[str, int],
 ) -> None:

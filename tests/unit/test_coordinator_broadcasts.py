@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 
+from running.waiting import eventually
 from towpath.contracts import data_plane
 from towpath.contracts.broadcast import (
     BroadcastChanged,
@@ -28,6 +30,7 @@ from towpath.contracts.site import SiteState
 from towpath.coordinator import broadcasts
 from towpath.coordinator.broadcasts import UNCONFIRMED, BroadcastCommands
 from towpath.coordinator.registry import broadcasts as registry_of
+from towpath.coordinator.registry import jobs
 from towpath.coordinator.situation import Situation
 from towpath.streams.broadcasts import time_left
 
@@ -44,6 +47,9 @@ class Mesh:
         self.refusal: TowpathError | None = None
         self.got: list[DeliverBroadcast] = []
         self.told: list[BroadcastChanged] = []
+        self.stores = asyncio.Event()
+        """Not set while the registry is away. Then it may still store what it was given."""
+        self.stores.set()
         self.killed_after = 1_000_000
         """Writes to the registry until the coordinator is killed."""
 
@@ -59,7 +65,9 @@ class Mesh:
             case _:
                 raise AssertionError(method)
 
-    async def write(self, *commands: tuple[str, ...]) -> None:
+    async def write(self, *commands: tuple[str, ...], check: Callable[[], None] = lambda: None) -> None:
+        check()
+        await self.stores.wait()
         if self.killed_after <= 0:
             raise asyncio.CancelledError
         self.killed_after -= 1
@@ -157,6 +165,24 @@ async def test_broadcast_when_its_command_comes_again_then_is_not_sent_again(mes
 
     assert states(view) == {"cloud": DELIVERED, "jfk": DELIVERED}
     assert len(mesh.got) == len(mesh.told) == 2
+
+
+async def test_broadcast_when_the_registry_stores_it_after_its_sender_has_given_up_then_is_delivered_once(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "QUERY_S", 0.01)
+    commands = await mesh.coordinator()
+    mesh.stores.clear()
+    with pytest.raises(TowpathError, match="the registry does not answer"):
+        await commands.send(send("b1"))
+
+    mesh.stores.set()
+    await eventually(mesh.kept_contents)
+    await looked(commands)
+    view = await commands.send(send("b1"))
+
+    assert states(view) == {"cloud": DELIVERED, "jfk": DELIVERED}
+    assert sorted(each.site for each in mesh.got) == ["cloud", "jfk"]
 
 
 @pytest.mark.parametrize("writes", range(5))

@@ -298,12 +298,21 @@ class ResolvedOutput(Model):
         )
 
 
+HIGHEST_NUMBER = 2**31
+"""Numbers of a version grow by one with each change. None is higher, unless it is forged."""
+
+
 class Version(NamedTuple):
     """Version of a job's description. The greater one is newer, and replaces the other."""
 
     epoch: int
     revision: int
     adjustments: int
+
+    @property
+    def is_credible(self) -> bool:
+        """False for numbers that leave none above them for the changes to come: a stolen site names them."""
+        return max(self) <= HIGHEST_NUMBER
 
 
 class DesiredState(StrEnum):

@@ -74,6 +74,7 @@ class BroadcastCommands:
         """Site → the task that tells it what it waits for."""
         self._asked: dict[str, str] = {}
         """Site → the broadcast that it is about to confirm."""
+        self._accepting: dict[str, asyncio.Task[None]] = {}
         self._changing = asyncio.Lock()
 
     async def serve(self, bus: Bus) -> None:
@@ -87,17 +88,27 @@ class BroadcastCommands:
 
     async def send(self, command: SendBroadcast) -> BroadcastView:
         """See `SendBroadcast`. One that is known by its id is not sent again."""
-        async with self._changing:
-            known = await in_time(self._store.get(command.id))
-            if known is None:
-                opened = Open(self._new_view(command), _content_of(command))
-                check_in_time()
-                await in_time(self._store.add(opened.view, opened.content))
-                self._open[command.id] = opened
+        accepting = self._accepting.get(command.id)
+        if accepting is None:
+            accepting = asyncio.create_task(self._accept(command), name=f"accept {command.id}")
+            self._accepting[command.id] = accepting
+            accepting.add_done_callback(lambda _: self._accepting.pop(command.id))
+        await in_time(asyncio.shield(accepting))
         tasks = self.start()
         if tasks:
             await asyncio.wait(tasks, timeout=ANSWER_WITHIN_S)
         return await self.show(ShowBroadcast(broadcast=command.id))
+
+    async def _accept(self, command: SendBroadcast) -> None:
+        """Keep a broadcast that is not known yet.
+
+        Once begun, this is not given up: the registry may store a write whose answer no one waits for.
+        """
+        async with self._changing:
+            if await self._store.get(command.id) is None:
+                opened = Open(self._new_view(command), _content_of(command))
+                await self._store.add(opened.view, opened.content, check_in_time)
+                self._open[command.id] = opened
 
     def _new_view(self, command: SendBroadcast) -> BroadcastView:
         for position, site in enumerate(command.sites):
@@ -148,7 +159,7 @@ class BroadcastCommands:
                 self.start()
                 await asyncio.sleep(LOOK_EVERY_S)
         finally:
-            await end(self._delivering.values())
+            await end([*self._delivering.values(), *self._accepting.values()])
 
     async def expire(self) -> None:
         """Note broadcasts that are too late for the sites that wait for them."""

@@ -82,7 +82,7 @@ async def check_free(job: str, situation: Situation) -> None:
 
 def is_newer(version: Version, entry: JobEntry) -> bool:
     """Return True if a site has a newer version of the job under the registry's epoch."""
-    return version.epoch == entry.epoch and version > entry.version
+    return version.epoch == entry.epoch and version > entry.version and version.is_credible
 
 
 async def _overtaken(job: str, situation: Situation) -> Overtaken | None:

@@ -6,6 +6,8 @@ site waits for it).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from towpath.contracts.broadcast import BroadcastState, BroadcastView, Content
 from towpath.coordinator.registry.contents import PREFIX
 from towpath.coordinator.registry.jobs import Registry
@@ -38,11 +40,12 @@ class BroadcastStore:
         found: dict[str, str] = await self._registry.call("hgetall", CONTENTS)
         return {name: Content.from_json(text) for name, text in found.items()}
 
-    async def add(self, view: BroadcastView, content: Content) -> None:
-        """Accept a broadcast."""
+    async def add(self, view: BroadcastView, content: Content, check: Callable[[], None]) -> None:
+        """Accept a broadcast, unless `check` raises an error just before."""
         await self._registry.write(
             ("HSET", CONTENTS, view.broadcast, content.model_dump_json()),
             ("HSET", BROADCASTS, view.broadcast, view.model_dump_json()),
+            check=check,
         )
 
     async def save(self, view: BroadcastView) -> None:

@@ -110,6 +110,9 @@ class RegistryCommands:
             if found.desired is not DesiredState.RUNNING:
                 note = f"a migration was under way: it is {found.desired.value} at {behind.site}"
                 return behind.model_copy(update={"note": note})
+            if not found.version.is_credible:
+                note = f"{behind.site} names an epoch, or a revision, that it cannot have"
+                return behind.model_copy(update={"note": note})
             entry = entry_from(found, behind.site, (await self._registry.jobs()).get(behind.job))
             await in_time(self._registry.adopt(entry))
         except TowpathError as error:
