@@ -85,7 +85,7 @@ class Bus:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shipping: set[asyncio.Task[None]] = set()
         self._executing: dict[str, asyncio.Future[Reply[Any]]] = {}
-        """Subject and id of a command under way → its answer. It may take hours, among thousands of others."""
+        """Subject and id of a command under way → its answer. It may take hours."""
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
         """The newest answers, by subject and id."""
         self._subscriptions: dict[str, tuple[_Take, Subscription]] = {}

@@ -20,7 +20,6 @@ from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.log import STREAM, RedisCommand, RegistryLog
 from towpath.tasks import end
 
-
 SCRIPT = "return redis.call('RPUSH', KEYS[1], ARGV[1])"
 
 

@@ -40,7 +40,7 @@ from towpath.coordinator.registry.log import Entry, Moved, RedisCommand, Registr
 log = logging.getLogger(__name__)
 
 DISK_FULL, MEMORY_FULL = "MISCONF", "OOM"
-"""Beginnings of answers of a Redis that takes no writes: it could not write its file, or has no memory left."""
+"""Beginnings of answers of a Redis that takes no writes: it cannot write its file, or has no memory left."""
 
 
 class DiskFull(Exception):
@@ -191,7 +191,7 @@ class Replica:
     async def _make_room(self) -> None:
         """Delete all state on its way. There is little of it, unless a site fills the store.
 
-        It is sent again. The registry's writes cannot wait for it: a coordinator that starts would never lead.
+        It is sent again. Writes cannot wait for it: a coordinator that starts would never lead.
         """
         found = [key async for key in self._redis.scan_iter(match=f"{TRANSFERS}*", count=1000)]
         for key in found:
@@ -353,8 +353,8 @@ async def patiently(
 async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _Place | None) -> list[Any]:
     """Run commands in one transaction of Redis, and write how far in the log it has come. Return the answers.
 
-    The answer to a command that fails is its error. Raises `DiskFull` or `MemoryFull` if a command was not run
-    for that reason.
+    The answer to a command that fails is its error. Raises `DiskFull` or `MemoryFull` if one was refused for
+    want of room.
     """
     redis.multi()
     for command in commands:
@@ -372,7 +372,7 @@ async def _together(redis: Pipeline, commands: Sequence[RedisCommand], place: _P
 
 
 _REASON = re.compile(r".*(?:caused error: \(['\"]|because of: )", re.DOTALL)
-"""What the library and Redis put before the reason for which a transaction is refused."""
+"""Words of the library and of Redis before the reason for which a transaction is refused."""
 
 
 def _check_room(answer: Any) -> None:
