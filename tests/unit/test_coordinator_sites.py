@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from running.waiting import eventually
+from towpath.contracts.events import SiteChanged
 from towpath.contracts.message import Event
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.sites import FIRST_HEARTBEAT_S, Sites
+from towpath.tasks import end
 
 
 async def test_site_when_the_coordinator_was_long_in_starting_then_is_down_only_after_it_has_listened() -> (
@@ -31,6 +34,27 @@ async def test_site_when_the_coordinator_was_long_in_starting_then_is_down_only_
     assert not asking.done()
     await sites.on_heartbeat(heartbeat("jfk"))
     await asking
+
+
+async def test_heartbeats_when_the_hub_takes_no_events_then_are_heard_and_told_in_order_later() -> None:
+    told, takes_events = list[Event](), asyncio.Event()
+
+    async def publish(event: Event) -> None:
+        await takes_events.wait()
+        told.append(event)
+
+    settings = SimpleNamespace(sites=["jfk", "lga"], down_after_s=5.0)
+    sites = Sites(cast("Any", settings), publish, lambda: 100.0)
+    watching = asyncio.create_task(sites.watch())
+    for site in ("jfk", "lga"):
+        await sites.on_heartbeat(heartbeat(site))
+
+    assert [status.site for status in sites.heard()] == ["jfk", "lga"]
+    takes_events.set()
+    await eventually(
+        lambda: [event.site for event in told if isinstance(event, SiteChanged)] == ["jfk", "lga"]
+    )
+    await end([watching])
 
 
 @pytest.mark.parametrize(

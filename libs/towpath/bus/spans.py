@@ -21,8 +21,8 @@ from towpath.telemetry.tracing import continuing, is_traced, traceparent_to_send
 tracer = trace.get_tracer("towpath.bus")
 
 LOOKING = frozenset(
-    {"analyse", "check", "describe", "echo", "explain", "forecast", "list", "measure", "observe", "plan"}
-    | {"query", "read", "recompute", "report", "show"}
+    {"analyse", "backup", "check", "describe", "echo", "explain", "forecast", "list", "measure", "observe"}
+    | {"plan", "query", "read", "recompute", "report", "show"}
 )
 """First words of the commands that change nothing."""
 

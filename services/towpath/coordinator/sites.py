@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,9 @@ from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.message import Event
 from towpath.contracts.site import Capability, Capacity, SiteState, SiteStatus
 from towpath.coordinator.settings import CoordinatorSettings
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 
@@ -24,6 +28,8 @@ HEARTBEAT_POLL_S = 0.05
 FIRST_HEARTBEAT_S = 3.0
 """Time for which a coordinator listens before it calls a silent site down."""
 
+MOST_NEWS = 10_000
+"""Changes that may wait for the hub's stream of events: a hub whose servers vote takes none for seconds."""
 
 DEAF_S = 2.5
 """If no site at all was heard for so long, this coordinator was deaf: its process or the hub stood still."""
@@ -54,6 +60,7 @@ class Sites:
         self._heard: dict[str, Heard] = {}
         self._first: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._announced: dict[str, SiteState] = {}
+        self._news: asyncio.Queue[Event] = asyncio.Queue(MOST_NEWS)
 
     def listening(self) -> None:
         """Count silence from now on: before, no heartbeat could be heard."""
@@ -169,36 +176,50 @@ class Sites:
         )
 
     async def on_heartbeat(self, status: SiteStatus) -> None:
-        """Take in a heartbeat, and publish what changed."""
+        """Take in a heartbeat. `watch` publishes what changed: the next heartbeat does not wait for that."""
         self._notice_deafness()
         before = self._heard.get(status.site)
         self._heard[status.site] = Heard(status, self._clock())
         self._first[status.site].set()
-        await self._announce(status.site)
+        self._announce(status.site)
         old = {s.job: (s.epoch, s.state, s.error) for s in before.status.jobs} if before else {}
         # A copy at a standby is no state of the job.
         for job in (each for each in status.jobs if each.state is not JobState.STANDBY):
             if old.get(job.job) != (job.epoch, job.state, job.error):
-                await self._publish(
+                self._tell(
                     JobChanged(
                         job=job.job, site=status.site, epoch=job.epoch, state=job.state, error=job.error
                     )
                 )
 
     async def watch(self) -> None:
-        """Watch for silent sites, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            if self._clock() - self._begun < FIRST_HEARTBEAT_S:
-                continue
-            for site in self.names:
-                await self._announce(site)
+        """Watch for silent sites, and publish changes in their order, until cancelled."""
+        publishing = asyncio.create_task(self._publish_news(), name="news of sites")
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                if self._clock() - self._begun < FIRST_HEARTBEAT_S:
+                    continue
+                for site in self.names:
+                    self._announce(site)
+        finally:
+            await end([publishing])
 
-    async def _announce(self, site: str) -> None:
+    async def _publish_news(self) -> None:
+        while True:
+            await self._publish(await self._news.get())
+
+    def _tell(self, event: Event) -> None:
+        try:
+            self._news.put_nowait(event)
+        except asyncio.QueueFull:
+            log.warning("not published, because %d changes wait: %s", MOST_NEWS, event)
+
+    def _announce(self, site: str) -> None:
         state = self.state(site)
         if self._announced.get(site) is state:
             return
         self._announced[site] = state
         silent = f"no heartbeat for {self._settings.down_after_s:g} s"
         note = silent if state is SiteState.DOWN else (self._heard[site].status.error or "")
-        await self._publish(SiteChanged(site=site, state=state, note=note))
+        self._tell(SiteChanged(site=site, state=state, note=note))
