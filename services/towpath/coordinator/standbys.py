@@ -116,8 +116,9 @@ class Standbys:
 
     async def _look(self) -> None:
         jobs, locks = await self._situation.registry.jobs(), await self._situation.registry.locks()
-        for job in self._kept.keys() - jobs.keys():
-            self._kept.pop(job)
+        for known in (self._kept, self._due, self._troubles):
+            for job in known.keys() - jobs.keys():
+                del known[job]
         may_run = {job for job, entry in jobs.items() if self._may_run(entry)}
         # A lost site never answers, and others wait for their turn.
         await end(round_ for job, round_ in self._rounds.items() if job not in may_run)

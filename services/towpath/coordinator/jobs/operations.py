@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 from towpath.contracts.commands import OperationAnswer, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -42,7 +43,7 @@ class Operations:
         self._runner = runner
         self._tasks = DurableTasks("operation", self._run, self._forget_requests)
         self._requests: dict[str, Requests] = {}
-        self._guards: dict[str, asyncio.Lock] = {}
+        self._guards: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def guard(self, job: str) -> asyncio.Lock:
         """Held while an operation on the job is accepted, and while reconciliation touches the job."""
