@@ -10,11 +10,13 @@ from typing import Any, cast
 import pytest
 
 from towpath.bus import Bus
+from towpath.bus.bus import parse_reply
 from towpath.collector import site_questions
 from towpath.collector.federation import Federation, SavedSites
 from towpath.collector.site_questions import SILENT_SITE_S, SITE_S, SiteQuestions
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Sample, Series, SeriesList
+from towpath.contracts.reply import Reply
 from towpath.contracts.site import MeshSpec, SiteSpec, SiteStatus
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import new_mesh
@@ -43,7 +45,8 @@ class Sites:
         answer = self.answers[command.site]
         if isinstance(answer, TowpathError):
             raise answer
-        return SeriesList(series=answer)
+        reply = Reply[SeriesList](ok=True, result=SeriesList(series=answer))
+        return parse_reply(command, reply.model_dump_json(by_alias=True).encode())
 
 
 @pytest.fixture
@@ -116,9 +119,32 @@ async def test_query_when_all_points_together_are_too_many_then_says_what_would_
     assert "step_s" in str(error.detail.allowed)
 
 
-async def test_query_when_a_site_refuses_it_then_is_refused(store: MetricStore) -> None:
+async def test_query_when_each_site_refuses_it_then_is_refused(store: MetricStore) -> None:
     sites = Sites({"jfk": TowpathError(ErrorCode.INVALID, "more points than limit", field="limit")})
     assert (await refused(federation(store, sites))).detail.field == "limit"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        TowpathError(ErrorCode.INVALID, "more points than limit", field="limit"),
+        [series("lga")],
+        [series("jfk"), series("hub")],
+        [series("jfk", points=21)],
+        [series("jfk").model_copy(update={"points": [(NOW, float("nan"))]})],
+        [series("jfk").model_copy(update={"points": [(1e300, 1.0)]})],
+    ],
+    ids=["refuses", "speaks for another", "speaks for the hub", "floods", "no number", "no moment"],
+)
+async def test_query_when_a_site_lies_then_is_named_and_those_of_others_are_there(
+    store: MetricStore, lie: list[Series] | TowpathError
+) -> None:
+    sites = Sites({"jfk": lie, "lga": [series("lga")]})
+
+    found = await federation(store, sites).query(QueryMetrics(limit=20))
+
+    assert [each.site for each in found.series] == ["hub", "lga"]
+    assert list(found.unreached) == ["jfk"]
 
 
 @pytest.mark.parametrize(

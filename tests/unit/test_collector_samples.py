@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from nats.aio.msg import Msg
 
-from towpath.collector.migrations import samples_of_end, samples_of_steps
-from towpath.collector.rule_metrics import LATE_S, SampleQueue, sample_of
+from towpath.bus import Bus
+from towpath.collector.migrations import MigrationSamples, samples_of_end, samples_of_steps
+from towpath.collector.own_samples import OwnSamples
+from towpath.collector.rule_metrics import LATE_S, MOST_SERIES, RuleMetrics, SampleQueue, sample_of
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState, OperationView
 from towpath.contracts.events import OperationEnded
 from towpath.contracts.metrics import Metric, Sample
@@ -76,6 +81,26 @@ def test_migration_when_the_coordinator_has_forgotten_it_then_how_it_ended_is_kn
     assert ended(None, state="rolled_back") == {"migration.completed": 0}
 
 
+async def test_migration_when_a_site_told_absurd_figures_then_has_no_samples_and_the_next_one_has() -> None:
+    kept: list[Sample] = []
+
+    async def add(samples: list[Sample]) -> None:
+        kept.extend(samples)
+
+    async def request(*_: Any, **__: Any) -> OperationView:
+        return shown([])
+
+    reader = MigrationSamples(
+        cast("Bus", SimpleNamespace(request=request)), cast("OwnSamples", SimpleNamespace(add=add))
+    )
+    for state_bytes in (10**400, 7):
+        figures = {"total_s": 2.5, "state_bytes": state_bytes}
+        event = OperationEnded.model_validate({**OperationEnded.example, "figures": figures})
+        await reader._take(cast("Msg", SimpleNamespace(subject=event.to_subject(), data=event.to_bytes())))
+
+    assert [sample.value for sample in kept if sample.metric == "migration.state"] == [7]
+
+
 def test_steps_when_they_end_then_have_a_sample_then() -> None:
     found = steps(
         ("pause", "begun", 1), ("pause", "confirmed", 3), ("launch", "begun", 3), ("launch", "failed", 4)
@@ -105,13 +130,36 @@ def test_step_when_it_is_undone_then_that_is_no_step() -> None:
 
 def test_metric_of_a_rule_when_kept_then_says_where_and_of_what() -> None:
     metric = Metric(site="jfk", entity="jfk-engine", name="wait_s", value=0.5, at=BEGIN)
-    sample = sample_of(metric)
+    sample = sample_of(metric, BEGIN.timestamp() + 1)
     assert (sample.entity, sample.metric, sample.at, sample.value) == (
         "rule:jfk/jfk-engine",
         "rule.wait_s",
         BEGIN.timestamp(),
         0.5,
     )
+
+
+def test_metric_of_a_rule_when_the_clock_there_is_ahead_then_counts_from_its_arrival() -> None:
+    metric = Metric(
+        site="jfk", entity="jfk-engine", name="wait_s", value=0.5, at=datetime.max.replace(tzinfo=UTC)
+    )
+    assert sample_of(metric, BEGIN.timestamp()).at == BEGIN.timestamp()
+
+
+async def test_metrics_of_rules_when_a_site_makes_up_names_then_are_few_and_others_are_heard() -> None:
+    hear: list[Callable[[Metric], Awaitable[None]]] = []
+
+    async def subscribe(_: type[Metric], handler: Any, site: str) -> None:
+        hear.append(handler)
+
+    metrics = RuleMetrics(cast("Bus", SimpleNamespace(subscribe=subscribe)), lambda: ["jfk"])
+    await metrics.measure()
+    for number in range(MOST_SERIES + 5):
+        await hear[0](Metric(site="jfk", entity=f"e{number}", name="wait_s", value=0.5, at=BEGIN))
+    await hear[0](Metric(site="jfk", entity="e0", name="wait_s", value=0.7, at=BEGIN))
+    await hear[0](Metric(site="lga", entity="engine", name="wait_s", value=0.5, at=BEGIN))
+
+    assert len(metrics._waiting._heard) == MOST_SERIES + 2
 
 
 class Clock:

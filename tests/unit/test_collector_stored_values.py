@@ -79,6 +79,24 @@ async def test_values_when_a_site_is_silent_then_it_is_named_beside_those_of_the
     assert list(found.unreached) == ["ewr"]
 
 
+async def test_values_when_a_site_speaks_for_another_then_it_is_named_and_what_it_says_does_not_count() -> (
+    None
+):
+    own = values("lga", 1.0)
+    sites = Sites({"lga": own, "jfk": values("lga", 7.0), "ewr": values("ewr", 3.0)})
+    sites.answers["ewr"] = values("ewr", 3.0).model_copy(
+        update={"copies": {"lga": "ewr"}, "unreached": {"lga": ""}}
+    )
+
+    found = await asking(sites).query(QueryValues())
+
+    assert [(each.site, each.points) for each in found.series] == [
+        ("ewr", [(0.0, 3.0)]),
+        ("lga", own.series[0].points),
+    ]
+    assert (list(found.unreached), found.copies) == (["jfk"], {})
+
+
 async def test_aggregate_when_sites_answer_then_the_mean_is_weighed_by_their_numbers() -> None:
     sites = Sites({"lga": summary("lga", 1, 10.0), "jfk": summary("jfk", 3, 2.0)})
 

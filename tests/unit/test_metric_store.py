@@ -27,7 +27,7 @@ def newest(store: MetricStore) -> list[Series]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> MetricStore:
-    return MetricStore(tmp_path / "metrics.db", clock=lambda: T0)
+    return MetricStore(tmp_path / "metrics.db", clock=lambda: T0 + 2000)
 
 
 def sample(at: float, value: float, entity: str = "stream:IN", metric: str = "stream.size") -> Sample:
@@ -112,6 +112,36 @@ def test_until_when_given_then_its_moment_is_not_in_the_answer(store: MetricStor
     assert [p for s in store.read(by_minute, "jfk") for p in s.points] == [(T0, 2), (T0 + 60, 2)]
 
 
+def test_samples_when_they_are_of_a_time_to_come_then_are_left_out_and_others_stay(tmp_path: Path) -> None:
+    store = MetricStore(tmp_path / "metrics.db", max_bytes=80 * 1024, clock=lambda: T0 + 2000)
+    store.add([sample(10 * n, n) for n in range(200)])
+    store.add(sample(2.5e11, n, f"rule:{n}") for n in range(3000))
+
+    store.retain()
+
+    (series,) = store.read(MetricSelection(since=since(0)), "jfk")
+    assert len(series.points) == 200
+
+
+def test_samples_when_the_clock_was_ahead_and_is_set_back_then_are_kept_again_and_summed_up_once(
+    tmp_path: Path,
+) -> None:
+    now = [T0]
+    store = MetricStore(tmp_path / "metrics.db", clock=lambda: now[0])
+    store.add(sample(n, 1) for n in range(0, 60, 10))
+    now[0] = T0 + 7200
+    store.add([sample(7200, 1)])
+
+    now[0] = T0 + 130
+    store.add([sample(120, 1)])
+    store.add([sample(130, 1)])
+
+    assert [series.points for series in newest(store)] == [[(T0 + 130, 1)]]
+    by_minute = MetricSelection(since=since(0), step_s=60, aggregation=Aggregation.COUNT)
+    (counted,) = store.read(by_minute, "jfk")
+    assert [(at - T0, count) for at, count in counted.points] == [(0, 6), (120, 1)]
+
+
 def test_retention_when_a_series_is_too_old_then_nothing_of_it_is_left(tmp_path: Path) -> None:
     now = [T0]
     store = MetricStore(tmp_path / "metrics.db", max_age_s=3600, clock=lambda: now[0])
@@ -140,7 +170,7 @@ def test_read_when_series_have_had_no_sample_for_an_hour_then_they_are_told_only
 def test_history_when_single_samples_are_gone_then_is_told_by_the_minute_and_says_so(
     tmp_path: Path, step_s: float | None
 ) -> None:
-    store = MetricStore(tmp_path / "metrics.db", max_bytes=80 * 1024, clock=lambda: T0)
+    store = MetricStore(tmp_path / "metrics.db", max_bytes=80 * 1024, clock=lambda: T0 + 7200)
     store.add(sample(2.0 * n, n) for n in range(3600))
     store.retain()
     (series,) = store.read(MetricSelection(since=since(0), until=since(300), step_s=step_s), "jfk")
@@ -175,7 +205,8 @@ import sys
 from pathlib import Path
 from towpath.contracts.metrics import (Sample)
 from towpath.telemetry.metric_store import MetricStore
-store = MetricStore(Path(sys.argv[1]), clock=lambda: 1.8e9)
+n = 0
+store = MetricStore(Path(sys.argv[1]), clock=lambda: 1.8e9 + 7 * n)
 for n in range(10**9):
     store.add([Sample(entity="stream:IN", metric="stream.events", at=1.8e9 + 7 * n, value=n)])
     print(n, flush=True)
@@ -194,7 +225,7 @@ def test_store_when_its_process_is_killed_then_has_what_was_added_and_goes_on(tm
         writer.send_signal(signal.SIGKILL)
         acknowledged = max([acknowledged, *(int(n) for n in writer.stdout.read().split("\n")[:-1])])
         writer.wait()
-    store = MetricStore(path, clock=lambda: T0)
+    store = MetricStore(path, clock=lambda: T0 + 7 * acknowledged)
     (series,) = store.read(MetricSelection(since=since(0)), "jfk")
     assert len(series.points) >= acknowledged + 1
     assert [value for _, value in series.points] == list(range(len(series.points)))

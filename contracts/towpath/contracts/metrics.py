@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, Field, FiniteFloat, StringConstraints, model_validator
 
 from towpath.contracts.message import ROOT, Command, Message, Model, Scope, SiteName
 from towpath.contracts.metrics_table import MetricDefinition
@@ -82,7 +82,7 @@ class Series(Model):
     entity: str
     metric: str
     unit: str
-    points: list[tuple[float, float]]
+    points: list[tuple[FiniteFloat, FiniteFloat]]
     """Unix seconds and value."""
     by_minute_until: float | None = None
     """Points before this moment (Unix seconds) stand for a whole minute each, by the aggregation that was

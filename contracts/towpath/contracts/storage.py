@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field, FiniteFloat, model_validator
 
 from towpath.contracts.message import ROOT, Command, JobName, Model, Scope, SiteName, is_unused
 from towpath.contracts.metrics import MAX_POINTS, Pattern
@@ -86,10 +86,10 @@ class ValueSelection(Model):
 class ValueSummary(Model):
     """Values in few numbers."""
 
-    count: int
-    sum: float
-    min: float
-    max: float
+    count: int = Field(ge=1)
+    sum: FiniteFloat
+    min: FiniteFloat
+    max: FiniteFloat
 
     @property
     def mean(self) -> float:
@@ -111,7 +111,7 @@ class ValueSeries(Model):
     """Names that came with the values, such as `podNamespace`."""
     transient: bool = False
     """They are only in memory, and gone when their storage ends."""
-    points: list[tuple[float, float]] = []
+    points: list[tuple[FiniteFloat, FiniteFloat]] = []
     """Unix seconds and value."""
     summary: ValueSummary | None = None
     """Of an aggregate."""

@@ -18,6 +18,9 @@ CHECKPOINT_INTERVAL_S = 10.0
 KEPT_S = 7 * 24 * 3600.0
 """Greatest age of a sample."""
 
+AHEAD_S = 60.0
+"""A sample may be so far ahead of the clock of the store, which is that of its own machine."""
+
 KEPT_BYTES = 256 * 1024**2
 """Room for the samples of one site.
 

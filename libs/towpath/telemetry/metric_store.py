@@ -13,7 +13,7 @@ from pathlib import Path
 
 from towpath.contracts.metrics import STALE_S, MetricSelection, Sample, Series
 from towpath.telemetry import metric_tables as tables
-from towpath.telemetry.intervals import KEPT_BYTES, KEPT_S, KEPT_SINGLE_S, RETENTION_INTERVAL_S
+from towpath.telemetry.intervals import AHEAD_S, KEPT_BYTES, KEPT_S, KEPT_SINGLE_S, RETENTION_INTERVAL_S
 from towpath.telemetry.metric_reading import newest_moment, points_of
 from towpath.telemetry.rollup import Rollup, growth, minute_of, rolled_up
 from towpath.telemetry.selection import check_metrics, chooses, is_counter, too_many, unit_of
@@ -80,7 +80,7 @@ class MetricStore:
         """Keep samples, all or none. After the return they survive a kill of the process.
 
         A sample that is not newer than the newest of its series is a repetition and is left out. So is one
-        that is not a finite number.
+        that is not a finite number, or is of a time to come.
         """
         with self._lock:
             connection = self._opened()
@@ -93,7 +93,7 @@ class MetricStore:
                     # Forget also in memory what was not written. The next call reads it from the tables.
                     self._close()
                     raise
-            if self._clock() - self._retained_at >= RETENTION_INTERVAL_S:
+            if abs(self._clock() - self._retained_at) >= RETENTION_INTERVAL_S:  # A clock may be set back.
                 self._retain(connection)
 
     def read(self, selection: MetricSelection, site: str) -> list[Series]:
@@ -171,10 +171,11 @@ class MetricStore:
     def _fresh(self, samples: Iterable[Sample]) -> list[Sample]:
         """Return the samples that are new, by time."""
         newest = {key: known.at for key, known in self._known.items()}
+        latest = self._clock() + AHEAD_S
         fresh: list[Sample] = []
         for sample in sorted(samples, key=lambda sample: sample.at):
             key = sample.entity, sample.metric
-            if sample.at > newest.get(key, 0.0) and math.isfinite(sample.at) and math.isfinite(sample.value):
+            if newest.get(key, 0.0) < sample.at <= latest and math.isfinite(sample.value):
                 newest[key] = sample.at
                 fresh.append(sample)
         return fresh
@@ -212,6 +213,9 @@ class MetricStore:
     def _retain(self, connection: sqlite3.Connection) -> None:
         now = self._clock()
         self._retained_at = now
+        # The clock was ahead when they were taken. They would stay the newest until it comes so far again.
+        if tables.delete_from(connection, now + AHEAD_S):
+            self._restore(connection)
         # The newest minute stays at any age, because its samples are not summed up yet.
         newest = minute_of(newest_moment(connection) or 0.0)
         oldest = min(minute_of(now - self._max_age_s), newest)

@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 
 from towpath import sqlite_file
+from towpath.telemetry.rollup import minute_of
 
 CHUNK_ROWS = 20_000
 """Rows deleted in one transaction. It takes a tenth of a second, in which no one can write."""
@@ -70,6 +71,20 @@ def shrink(connection: sqlite3.Connection, max_bytes: int, before: float, recent
         for table in ("samples", "minutes"):
             while sqlite_file.used_bytes(connection) > max_bytes and _delete_oldest(connection, table, end):
                 pass
+
+
+def delete_from(connection: sqlite3.Connection, begin: float) -> bool:
+    """Delete rows from a moment on, which is still to come. Return True if there were any.
+
+    The newest minute that is left has no row afterwards: its samples are to be summed up again.
+    """
+    with connection:
+        if not connection.execute("DELETE FROM samples WHERE at >= ?", (begin,)).rowcount:
+            return False
+        newest = connection.execute("SELECT max(at) FROM samples").fetchone()[0] or 0.0
+        connection.execute("DELETE FROM minutes WHERE at >= ?", (minute_of(newest),))
+        connection.execute("UPDATE series SET at = ? WHERE at >= ?", (newest, begin))
+    return True
 
 
 def _delete_oldest(connection: sqlite3.Connection, table: str, before: float) -> bool:

@@ -6,8 +6,8 @@ import asyncio
 import sqlite3
 
 from towpath.atomic_write import content_state
-from towpath.collector.site_questions import SiteQuestions
-from towpath.contracts.errors import TowpathError
+from towpath.collector.site_questions import SiteQuestions, divided, incredible
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import (
     MAX_POINTS,
@@ -39,29 +39,34 @@ class Federation:
         check_metrics(command.metrics)
         scopes = await self._questions.scopes(command.sites, beside=[HUB_SCOPE])
         parts = await asyncio.gather(*(self._read(scope, command) for scope in scopes))
-        series = [each for part in parts if isinstance(part, list) for each in part]
+        found, unreached = divided(dict(zip(scopes, parts, strict=True)))
+        series = [each for part in found.values() for each in part]
         if sum(len(each.points) for each in series) > command.limit:
             raise _too_many(command, series)
         return SeriesList(
             series=sorted(series, key=lambda each: (each.site, each.entity, each.metric)),
-            unreached={s: why for s, why in zip(scopes, parts, strict=True) if isinstance(why, str)},
+            unreached=unreached,
         )
 
     async def newest(self) -> list[Series]:
         """Return the newest point of every series of the sites that answer."""
         return (await self.query(QueryMetrics(limit=MAX_POINTS))).series
 
-    async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str:
-        """Return the series of a site or the hub, or the reason why it is silent."""
+    async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | TowpathError:
+        """Return the series of a site or the hub, or the reason why there are none."""
         wanted = command.model_dump(exclude={"id", "asked_by", "sites"})
         if scope == HUB_SCOPE:
             own = MetricSelection.model_validate(wanted)
             try:
                 return await asyncio.to_thread(self._store.read, own, HUB_SCOPE)
             except sqlite3.Error as error:
-                return f"not read: {error!r}"
+                return TowpathError(ErrorCode.FAILED, f"not read: {error!r}")
+            except TowpathError as error:
+                return error
         found = await self._questions.ask(scope, ReadMetrics(site=scope, **wanted))
-        return found if isinstance(found, str) else found.series
+        if isinstance(found, TowpathError):
+            return found
+        return incredible(scope, found.series, command.limit) or found.series
 
 
 class SavedSites:

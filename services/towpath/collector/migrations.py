@@ -96,8 +96,12 @@ class MigrationSamples:
             return
         if ended.kind is OperationKind.MIGRATE:
             view = await self._shown(ended.operation)
-            steps = [] if view is None else samples_of_steps(view)
-            await self._own.add(samples_of_end(ended, view) + steps)
+            try:
+                samples = samples_of_end(ended, view) + ([] if view is None else samples_of_steps(view))
+            except (ValueError, ArithmeticError) as error:
+                log.warning("no samples of %s: %s", ended.operation, error)  # A site told absurd figures.
+                return
+            await self._own.add(samples)
 
     async def _shown(self, operation: str) -> OperationView | None:
         """Return the migration. None if the coordinator has forgotten it. Raises `TowpathError`."""

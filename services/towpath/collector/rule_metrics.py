@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 
 from towpath.bus import Bus
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Metric, Sample
+from towpath.telemetry.intervals import KEPT_S
 from towpath.telemetry.selection import RULE_PREFIX
+
+log = logging.getLogger(__name__)
 
 MOST_WAITING = 50_000
 """Samples between two rounds, because a rule may measure each event. Beyond this, the oldest are dropped."""
+
+MOST_SERIES = 1000
+"""Series of one site that are kept at a time: a stolen site may make up names."""
 
 LATE_S = 2.0
 """Time to wait for late samples.
@@ -65,6 +72,8 @@ class RuleMetrics:
         self._scopes: set[str] = set()
         """Scopes whose metrics are received."""
         self._waiting = SampleQueue()
+        self._known: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
+        """Scope → its series, and when each was heard last."""
 
     async def measure(self) -> list[Sample]:
         """Return received samples, a moment later: see `SampleQueue`."""
@@ -76,14 +85,25 @@ class RuleMetrics:
         return self._waiting.due()
 
     async def _hear(self, metric: Metric) -> None:
-        self._waiting.add(sample_of(metric))
+        now, known = time.time(), self._known[metric.site]
+        sample = sample_of(metric, now)
+        series = sample.entity, sample.metric
+        if series not in known and len(known) >= MOST_SERIES:
+            forgotten = [each for each, heard_at in known.items() if heard_at < now - KEPT_S]
+            for each in forgotten:
+                del known[each]
+            if not forgotten:
+                log.warning("%s measures more than %d things; left out: %s", metric.site, MOST_SERIES, series)
+                return
+        known[series] = now
+        self._waiting.add(sample)
 
 
-def sample_of(metric: Metric) -> Sample:
-    """Return what a rule measured at a site as a sample of the hub."""
+def sample_of(metric: Metric, now: float) -> Sample:
+    """Return what a rule measured at a site as a sample of the hub, by whose clock it is `now`."""
     return Sample(
         entity=f"rule:{metric.site}/{metric.entity}",
         metric=f"{RULE_PREFIX}{metric.name}",
-        at=metric.at.timestamp(),
+        at=min(metric.at.timestamp(), now),
         value=metric.value,
     )

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import nats.errors
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import HUB_SCOPE, Command, Model
+from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus
+from towpath.contracts.storage import ValueSeries
 
 Answer = TypeVar("Answer", bound=Model)
+T = TypeVar("T")
+
+LATEST_S = datetime.max.replace(tzinfo=UTC).timestamp()
+"""The last moment that has a date, in Unix seconds."""
 
 SITE_S = 3.0
 """Deadline for a site's answer."""
@@ -24,6 +31,34 @@ SILENT_SITE_S = 0.5
 
 SILENT_AFTER_S = 5.0
 """Age of the last heartbeat that makes a site silent. Heartbeats come every second."""
+
+
+def divided(parts: Mapping[str, T | TowpathError]) -> tuple[dict[str, T], dict[str, str]]:
+    """Return the answers by site, and for the other sites the reasons why there are none.
+
+    Raises `TowpathError` (invalid) if no site answers, and one says that the question cannot be answered.
+    Beside answers, that is a reason like others: a site must not keep people from those of others.
+    """
+    answers = {site: part for site, part in parts.items() if not isinstance(part, TowpathError)}
+    reasons = {site: part for site, part in parts.items() if isinstance(part, TowpathError)}
+    refusal = next((each for each in reasons.values() if each.detail.code is ErrorCode.INVALID), None)
+    if refusal is not None and not answers.keys() - {HUB_SCOPE}:
+        raise refusal
+    return answers, {site: reason.detail.one_line() for site, reason in reasons.items()}
+
+
+def incredible(site: str, series: Sequence[Series | ValueSeries], limit: int) -> TowpathError | None:
+    """Return why an honest site does not answer so; None if it may. Its agent's keys may be stolen."""
+    points = [point for each in series for point in each.points]
+    if any(each.site != site for each in series):
+        why = "its answer is about another site"
+    elif len(points) > limit:
+        why = "its answer has more points than were asked for"
+    elif not all(0 <= at < LATEST_S for at, _ in points):
+        why = "its answer has moments that are no dates"
+    else:
+        return None
+    return TowpathError(ErrorCode.NOT_ALLOWED, f"not read: {why}")
 
 
 class SiteQuestions:
@@ -53,22 +88,17 @@ class SiteQuestions:
                 raise TowpathError.unknown("site", scope, known, field="sites")
         return chosen
 
-    async def ask(self, site: str, question: Command[Answer]) -> Answer | str:
-        """Return a site's answer, or the reason why there is none.
-
-        Raises `TowpathError` (invalid) if the question cannot be answered anywhere.
-        """
+    async def ask(self, site: str, question: Command[Answer]) -> Answer | TowpathError:
+        """Return a site's answer, or the reason why there is none."""
         deadline_s = self._deadline_s(site)
         try:
             # Sending has a deadline, too, because the hub may be away.
             async with asyncio.timeout(deadline_s + SILENT_SITE_S):
                 return await self._bus.request(question, deadline_s=deadline_s)
         except TowpathError as error:
-            if error.detail.code is ErrorCode.INVALID:
-                raise
-            return error.detail.one_line()
+            return error
         except (TimeoutError, nats.errors.Error, OSError) as error:
-            return f"not read: {error!r}"
+            return TowpathError(ErrorCode.UNREACHABLE, f"not read: {error!r}")
 
     def _deadline_s(self, site: str) -> float:
         silent_s = time.monotonic() - self._heard.get(site, self._began)

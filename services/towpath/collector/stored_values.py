@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from towpath.collector.near_reads import PlannedRead
-from towpath.collector.site_questions import SiteQuestions
+from towpath.collector.site_questions import SiteQuestions, divided, incredible
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.storage import QueryValues, ReadValues, StorageSpec, ValueSeriesList, Wanted
 from towpath.stored_values.selecting import joined
@@ -42,9 +42,9 @@ class StoredValues:
         plan = await self._plan(sites, command.share)
         reads = {site: plan.get(site, PlannedRead(at=site)) for site in sites}
         parts = await asyncio.gather(*(self._read(site, reads[site], command) for site in sites))
-        answered = {site: part for site, part in zip(sites, parts, strict=True) if not isinstance(part, str)}
+        answered, unreached = divided(dict(zip(sites, parts, strict=True)))
         facts: dict[str, object] = {
-            "unreached": {s: why for s, why in zip(sites, parts, strict=True) if isinstance(why, str)},
+            "unreached": unreached,
             "copies": {site: at for part in answered.values() for site, at in part.copies.items()},
             "nearer": [site for part in answered.values() for site in part.nearer],
         }
@@ -70,21 +70,30 @@ class StoredValues:
                 allowed="1; less only for a range",
             )
 
-    async def _read(self, owner: str, read: PlannedRead, command: QueryValues) -> ValueSeriesList | str:
+    async def _read(
+        self, owner: str, read: PlannedRead, command: QueryValues
+    ) -> ValueSeriesList | TowpathError:
         """Return the values of one site, or the reason why there are none."""
         wanted = {**command.model_dump(exclude={"id", "asked_by", "sites"}), "share": read.share}
         if read.at != owner:
-            near = await self._questions.ask(
-                read.at, ReadValues(site=read.at, of=owner, complete=True, **wanted)
-            )
-            if not isinstance(near, str):
+            near = await self._ask(ReadValues(site=read.at, of=owner, complete=True, **wanted))
+            if not isinstance(near, TowpathError):
                 return near.model_copy(update={"copies": {owner: read.at}, "nearer": [owner]})
-        own = await self._questions.ask(owner, ReadValues(site=owner, **wanted))
-        if not isinstance(own, str):
+        own = await self._ask(ReadValues(site=owner, **wanted))
+        if not isinstance(own, TowpathError):
             return own
         # The near one last: it did not answer, or its copy is not complete.
         for site in sorted(self._copies_at(owner), key=lambda site: site == read.at):
-            copy = await self._questions.ask(site, ReadValues(site=site, of=owner, **wanted))
-            if not isinstance(copy, str):
+            copy = await self._ask(ReadValues(site=site, of=owner, **wanted))
+            if not isinstance(copy, TowpathError):
                 return copy.model_copy(update={"copies": {owner: site}})
         return own
+
+    async def _ask(self, question: ReadValues) -> ValueSeriesList | TowpathError:
+        """Return the values that a site answers with, and nothing else of it, or why there are none."""
+        found = await self._questions.ask(question.site, question)
+        if isinstance(found, TowpathError):
+            return found
+        if why := incredible(question.of or question.site, found.series, question.limit):
+            return why
+        return ValueSeriesList(series=found.series, summary=found.summary)

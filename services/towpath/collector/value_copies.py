@@ -111,7 +111,7 @@ class ValueCopies:
             *(self._questions.ask(site, KeepCopies(site=site, copies=wanted[site])) for site in up)
         )
         for site, answer in zip(up, answers, strict=True):
-            if not isinstance(answer, str):
+            if not isinstance(answer, TowpathError):
                 self._sources[site] = answer.sources
 
     async def _streams_of(self, owner: str) -> list[ValueStream] | None:
