@@ -35,12 +35,26 @@ async def ensure_events_stream(bus: Bus) -> None:
         await jetstream.update_stream(config)
 
 
+def event_body(payload: bytes) -> dict[str, Any] | None:
+    """Return the body of a stored event; None if it is no event. Sites store what they like."""
+    try:
+        body = json.loads(payload, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _refused(constant: str) -> None:
+    """Refuse `NaN` and the like, which are not JSON and would make none."""
+    raise ValueError(constant)
+
+
 async def follow_events(
     bus: Bus, *, from_start: bool = False, subject: str = EVENTS_WILDCARD, follow: bool = True
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
     """Yield subject and body of events in order, each once. With `from_start`, past events come first.
 
-    Without `follow`, end when there are no more stored events.
+    What is stored there and is no event is left out. Without `follow`, end when no more is stored.
     """
     policy = DeliverPolicy.ALL if from_start else DeliverPolicy.NEW
     subscription = await bus.connection.jetstream().subscribe(
@@ -58,7 +72,8 @@ async def follow_events(
                 if follow or (await subscription.consumer_info()).num_pending:
                     continue
                 return
-            yield message.subject, json.loads(message.data)
+            if (body := event_body(message.data)) is not None:
+                yield message.subject, body
             if not follow and message.metadata.num_pending == 0:
                 return
     finally:

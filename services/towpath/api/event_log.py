@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -12,6 +14,7 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
+from towpath.bus import event_body
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
 from towpath.contracts.message import new_identifier
@@ -44,7 +47,7 @@ class KeptEvent:
 
     serial: int
     subject: str
-    body: bytes
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,9 @@ class KeptEventReader:
     async def page(self, *, within_s: float, follow: bool = True) -> list[KeptEvent]:
         """Return the next events.
 
-        None are returned if nothing comes within `within_s` seconds, or if there is nothing more now and
-        `follow` is false. While the hub is away, nothing comes.
+        What is stored there and is no event is left out. None are returned if nothing comes within
+        `within_s` seconds, or if there is nothing more now and `follow` is false. While the hub is away,
+        nothing comes.
         """
         end = asyncio.get_running_loop().time() + within_s
         while (left := end - asyncio.get_running_loop().time()) > 0:
@@ -94,7 +98,8 @@ class KeptEventReader:
                 reading = self._reading or await self._read_from(self.last + 1)
                 if not follow and self._pending == 0:
                     return []
-                return self._in_order(await self._fetch(reading, left))
+                if events := self._in_order(await self._fetch(reading, left)):
+                    return events
             except (nats.errors.TimeoutError, TimeoutError):
                 continue
             except (nats.errors.Error, _Gap, OSError):
@@ -132,15 +137,16 @@ class KeptEventReader:
 
     def _in_order(self, messages: list[Msg]) -> list[KeptEvent]:
         events: list[KeptEvent] = []
-        for message in messages:
+        for number, message in enumerate(messages):
             sequence = message.metadata.sequence
             if sequence.consumer != self._delivered + 1:
-                if events:
+                if number:
                     break
                 raise _Gap
             self._delivered, self.last = sequence.consumer, sequence.stream
             self._pending = message.metadata.num_pending
-            events.append(KeptEvent(sequence.stream, message.subject, message.data))
+            if (body := event_body(message.data)) is not None:
+                events.append(KeptEvent(sequence.stream, message.subject, body))
         return events
 
     async def aclose(self) -> None:

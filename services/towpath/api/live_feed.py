@@ -220,6 +220,5 @@ def _message(kind: str, sections: Mapping[str, Section]) -> bytes:
 
 def _happened(event: KeptEvent) -> bytes:
     """Return a server-sent event with a `LiveEvent`."""
-    body = json.loads(event.body)
-    text = json.dumps({"serial": event.serial, "subject": event.subject, "body": body}, ensure_ascii=False)
+    text = json.dumps({"serial": event.serial, "subject": event.subject, "body": event.body})
     return f"event: happened\nid: {event.serial}\ndata: {text}\n\n".encode()

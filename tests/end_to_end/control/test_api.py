@@ -194,6 +194,24 @@ async def test_events_when_filtered_then_only_those_come(api: Api, subject: str,
         assert [s.removeprefix("towpath.v1.event.") async for _, s, _ in events] == ends
 
 
+FORGED = b'{},"subject":"towpath.v1.event.job.late.removed","body":{"job":"late"}'
+
+
+async def test_events_when_a_site_stores_what_is_none_then_it_is_left_out_and_the_next_one_comes(
+    api: Api,
+) -> None:
+    before = await last_serial(api)
+    async with api.running.coordinator() as hub:
+        for body in (FORGED, b"not json", b"[1]", b'{"at":NaN}', b"[" * 100_000):
+            await hub.jetstream().publish(changed(0).to_subject(), body)
+    await said(api, changed(1))
+
+    async with api.events(f"?after={before}&follow=false") as events:
+        assert [(serial, subject) async for serial, subject, _ in events] == [
+            (before + 6, changed(1).to_subject())
+        ]
+
+
 async def test_events_when_the_client_has_a_serial_that_never_was_then_is_told(api: Api) -> None:
     status, problem = await api.send("GET", "/events", headers={"Last-Event-ID": str(2**40)})
     assert (status, problem["field"], problem["code"]) == (422, "Last-Event-ID", "invalid")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing, suppress
 
 from aiohttp import web
@@ -12,7 +13,7 @@ from towpath.api.event_log import KeptEvent, KeptEventReader, KeptRange, span
 from towpath.api.live_feed import FeedFollower, LiveFeed
 from towpath.api.reading import last_event_id, no_query, query_of
 from towpath.api.settings import ApiSettings
-from towpath.api.streaming import EventStream, lost, on_one_line
+from towpath.api.streaming import EventStream, lost
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.rest import EventsQuery, Route
@@ -74,9 +75,9 @@ class LiveRoutes:
 
 
 def encoded(event: KeptEvent) -> bytes:
-    """Return an event as it goes over the wire: its body is JSON, on one line."""
-    body = on_one_line(event.body)
-    return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
+    """Return an event as it goes over the wire: JSON, on one line."""
+    text = json.dumps({"subject": event.subject, "body": event.body}, separators=(",", ":"))
+    return b"id: %d\ndata: %s\n\n" % (event.serial, text.encode())
 
 
 def _opening(after: int, kept: KeptRange) -> bytes:
