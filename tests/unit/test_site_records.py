@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
+
+from towpath.collector import site_records
 from towpath.collector.site_records import SiteRecords
 from towpath.contracts.site import SiteStatus
 
@@ -113,3 +117,36 @@ async def test_copy_when_it_has_both_reasons_then_stays_until_the_last_one_ends(
     mesh.records.near("jfk", None)
 
     assert (twice, once, mesh.records.copies_at("jfk")) == (["lga"], ["lga"], [])
+
+
+async def test_copies_when_the_disk_was_full_for_a_moment_then_the_next_collector_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    await mesh.hear("jfk", "lga")
+    mesh.records.copied("jfk", "lga")
+    with monkeypatch.context() as full:
+        full.setattr(site_records, "write_atomically", Mock(side_effect=OSError("No space left on device")))
+        with pytest.raises(OSError, match="No space"):
+            await mesh.records.measure(lambda: ["jfk", "lga"])
+
+    await mesh.records.measure(lambda: ["jfk", "lga"])
+
+    assert mesh.again().copies_at("jfk") == ["lga"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "begun"),
+    [(b'{"jfk": {"start_s": 7.0, "of_a_later_version": 1}}', {"jfk": 7.0}), (b'{"jfk": {"sta', {})],
+    ids=["of a later version", "damaged"],
+)
+def test_records_when_not_all_of_them_is_known_then_the_collector_begins_all_the_same(
+    tmp_path: Path, kept: bytes, begun: dict[str, float]
+) -> None:
+    path = tmp_path / "sites.json"
+    path.write_bytes(kept)
+
+    records = Mesh(path).records
+
+    assert {site: record.start_s for site, record in records.by_site.items()} == begun
+    assert {*path.parent.iterdir()} == {path if begun else path.with_suffix(".damaged")}

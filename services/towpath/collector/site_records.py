@@ -7,12 +7,12 @@ the whole mesh was down, as it was asked to be.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from towpath.atomic_write import write_atomically
 from towpath.contracts.message import Model
@@ -21,6 +21,8 @@ from towpath.contracts.metrics_table import AVAILABILITY
 from towpath.contracts.site import SiteStatus
 from towpath.placement.data.node_history import NodeHistory, availability
 from towpath.placement.data.replication import Node
+
+log = logging.getLogger(__name__)
 
 KEPT_EVENTS = 100
 """Failures and restarts of a site that are remembered, each."""
@@ -77,9 +79,7 @@ class SiteRecords:
         self._clock = clock
         self._monotonic = monotonic
         self._looked = monotonic()
-        self.by_site: dict[str, SiteRecord] = {}
-        with suppress(FileNotFoundError):
-            self.by_site = _RECORDS.validate_json(path.read_bytes())
+        self.by_site = _read(path)
         self._heard: dict[str, float] = {}
         """Site → its last heartbeat; those that are up."""
         self._failed: set[str] = set()
@@ -174,8 +174,25 @@ class SiteRecords:
     def save(self) -> None:
         """Write the file. Blocks."""
         self.is_changed = False
-        write_atomically(self._path, _RECORDS.dump_json(self.by_site), mode=0o600)
+        try:
+            write_atomically(self._path, _RECORDS.dump_json(self.by_site), mode=0o600)
+        except BaseException:
+            self.is_changed = True
+            raise
 
     def _change(self, site: str, **values: object) -> None:
         self.by_site[site] = self.by_site[site].model_copy(update=values)
         self.is_changed = True
+
+
+def _read(path: Path) -> dict[str, SiteRecord]:
+    """Return the records in a file, which a later version may have written. Put a damaged one aside."""
+    try:
+        return _RECORDS.validate_json(path.read_bytes(), extra="ignore")
+    except FileNotFoundError:
+        return {}
+    except ValidationError as error:
+        damaged = path.with_suffix(".damaged")
+        path.replace(damaged)
+        log.error("the records of sites begin anew, those so far are in %s: %s", damaged, error)
+        return {}
