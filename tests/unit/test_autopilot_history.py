@@ -11,7 +11,7 @@ from test_mesh_view import SITES, courses, job
 from towpath.autopilot.history import CHARGE, RATE, History
 from towpath.composition.measurements import Measurements
 from towpath.composition.mesh_view import picture
-from towpath.contracts.metrics import QueryMetrics, Sample, SeriesList
+from towpath.contracts.metrics import QueryMetrics, Sample, Series, SeriesList
 from towpath.contracts.site import PowerSpec, SiteSpec
 from towpath.placement.autopilot.forecasts import empty_in_s, forecast_rates
 from towpath.placement.data.node_history import DAY_S
@@ -89,3 +89,13 @@ def test_rate_of_a_source_when_a_backlog_grows_then_more_comes_than_is_read() ->
     series = courses(**dict(zip(names, ([50.0, 50.0, 50.0], [0.0, 0.0, 200.0]), strict=True)))
 
     assert [*Measurements(series).source_rates(VIEW)[SOURCE].values()] == [50, 70]
+
+
+def test_rate_of_a_source_when_two_values_are_of_one_moment_then_its_backlog_is_left_out() -> None:
+    names = ("job.event_rate", "job.backlog")
+    series = [
+        Series(site="jfk", entity="job:clean", metric=name, unit="1", points=[(7.0, 50.0), (7.0, 50.0)])
+        for name in names
+    ]
+
+    assert Measurements(series).source_rates(VIEW)[SOURCE] == {7.0: 50}

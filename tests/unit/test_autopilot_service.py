@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from test_mesh_view import job
 
 from running.waiting import eventually
+from towpath.autopilot import pilot
 from towpath.autopilot.commands import AutopilotCommands
 from towpath.autopilot.looking_back import LATENCY
 from towpath.autopilot.memory import Memory
@@ -69,8 +70,14 @@ class Mesh:
         self.migrations: list[MigrateJob] = []
         self.outcome = OperationState.COMPLETED
         self.unforeseen: Exception | None = None
+        self.absurd: Exception | None = None
+        """Error of an autopilot that reckons with what was measured."""
+        self.refuses_latency: TowpathError | None = None
+        self.takes_events = asyncio.Event()
+        self.takes_events.set()
 
     async def publish(self, event: Event) -> None:
+        await self.takes_events.wait()
         self.published.append(event)
 
     async def request(self, command: Any, **_: Any) -> Any:
@@ -108,6 +115,10 @@ class Mesh:
         raise AssertionError(command)
 
     def _measured(self, command: QueryMetrics) -> SeriesList:
+        if self.absurd is not None:
+            raise self.absurd
+        if command.metrics == [LATENCY] and self.refuses_latency is not None:
+            raise self.refuses_latency
         at = now().timestamp()
         values = {
             ("jfk", "link:cloud", "link.round_trip"): 0.02,
@@ -152,6 +163,12 @@ class Trial:
         begins = now() + timedelta(seconds=in_s)
         command = AnnounceWindow(site="cloud", begins=begins, ends=begins + timedelta(hours=1))
         return (await self.commands.announce(command)).window
+
+    async def looks(self, count: int) -> None:
+        """Wait for so many looks that begin from now on."""
+        for _ in range(count):
+            self.pilot.looked = None
+            await eventually(lambda: self.pilot.looked or self.pilot.trouble)
 
     async def newest(self) -> Decision | None:
         decisions = (await self.commands.show(ShowAutopilot(limit=1))).decisions
@@ -253,17 +270,76 @@ async def test_autopilot_when_a_move_fails_then_the_decision_says_why() -> None:
     assert "rolled_back" in failed.error
 
 
-async def test_autopilot_when_a_move_ends_with_an_unforeseen_error_then_decides_again() -> None:
+async def test_autopilot_when_a_move_ends_with_an_unforeseen_error_then_makes_it_again_later() -> None:
     trial = Trial(Mesh(), AutopilotMode.ACT)
     trial.mesh.unforeseen = KeyError("state")
     async with trial.flying():
         await trial.tunnel()
         failed = await trial.until(DecisionState.FAILED)
         trial.mesh.unforeseen = None
+        await trial.looks(3)
+        moves = len(trial.mesh.migrations)
+        await trial.memory.change(failed.model_copy(update={"due": now() - timedelta(hours=1)}))
         done = await trial.until(DecisionState.DONE)
 
-    assert failed.error == "'state'"
+    assert (failed.error, moves) == ("'state'", 1)
     assert done.decision != failed.decision
+
+
+async def test_autopilot_when_the_hub_takes_no_events_for_longer_than_a_look_then_moves_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pilot, "ASK_S", 0.05)
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    await trial.tunnel()
+    trial.mesh.takes_events.clear()
+    async with trial.flying():
+        await trial.until(DecisionState.MOVING)
+        await trial.looks(2)
+        before = len(trial.mesh.migrations)
+        trial.mesh.takes_events.set()
+        await trial.until(DecisionState.DONE)
+
+    assert before == 0
+    assert told(trial.mesh) == [DecisionState.MOVING, DecisionState.DONE]
+
+
+async def test_autopilot_when_what_sites_tell_makes_no_sense_then_says_so_and_looks_again() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    trial.mesh.absurd = OverflowError("intermediate overflow in fsum")
+    async with trial.flying():
+        await trial.tunnel()
+        await eventually(lambda: trial.pilot.trouble == "intermediate overflow in fsum")
+        trial.mesh.absurd = None
+        await trial.until(DecisionState.DONE)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "refusal", "reviewed"),
+    [
+        (120, None, (30.0, 30.0)),
+        (1, TowpathError(ErrorCode.INVALID, "more points than limit", field="limit"), (0.0, 0.0)),
+        (1, TowpathError(ErrorCode.UNREACHABLE, "no one answers"), (None, 0.0)),
+    ],
+    ids=["many jobs", "refused", "not answered"],
+)
+async def test_decision_when_a_look_back_at_it_is_hard_then_the_autopilot_looks_ahead_all_the_same(
+    jobs: int, refusal: TowpathError | None, reviewed: tuple[float | None, float | None]
+) -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    trial.mesh.refuses_latency = refusal
+    moves = [{"job": f"job-{n}", "origin": "jfk", "target": "cloud"} for n in range(jobs)]
+    ended = {"ended": now() - timedelta(hours=1), "moved_s": 1.0, "downtime_s": 0.0}
+    example = DecisionChanged.example["now"]
+    done = Decision.model_validate({**example, "state": "done", "moves": moves, "outcome": ended})
+    await trial.memory.change(done)
+
+    async with trial.flying():
+        await trial.looks(2)
+
+    outcome = trial.memory.decision(done.decision).outcome
+    assert outcome is not None
+    assert (outcome.late_s, outcome.measured_s) == reviewed
 
 
 async def test_autopilot_when_killed_while_jobs_move_then_the_next_one_sends_the_same_moves() -> None:

@@ -12,6 +12,7 @@ from towpath.bus import Bus as MessageBus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
 from towpath.contracts.storage import QueryValues, ValueSeries, ValueSeriesList, Wanted
+from towpath.placement.autopilot.coverage import Fix
 from towpath.placement.autopilot.outlook import Cause, Window
 
 MOST_POINTS = 8_000
@@ -76,6 +77,17 @@ async def test_vehicle_when_it_lost_its_link_on_its_last_round_then_is_expected_
 
     assert (window.site, window.cause) == ("bus7", Cause.COVERAGE)
     assert (window.from_s, window.to_s) == (pytest.approx(300, abs=30), pytest.approx(420, abs=30))
+
+
+async def test_track_when_a_vehicle_tells_a_time_to_come_then_that_is_left_out() -> None:
+    bus = Bus()
+    bus.drive(ROUND_M + 3_000)
+    bus.track.append(Fix(1e300, 0.0, 0.0))
+    tracks = Tracks(cast("MessageBus", Mesh(bus)))
+
+    found = [await windows(tracks, bus) for _ in range(2)]
+
+    assert [len(each) for each in found] == [1, 1]
 
 
 async def test_track_when_it_was_read_then_only_what_is_new_is_asked_for() -> None:

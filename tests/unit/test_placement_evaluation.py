@@ -11,7 +11,7 @@ from towpath.placement.jobs.evaluation import arrivals, evaluate
 from towpath.placement.jobs.hub_links import links_over_hub
 from towpath.placement.jobs.moves import Move
 from towpath.placement.jobs.price import Price, price_of
-from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source, avoiding
+from towpath.placement.jobs.view import Job, Link, MeshView, Site, Source, avoiding, barring
 
 SITES = (Site("edge", 2, 1000, 4, 8), Site("cloud", 10, 8000, 70, 200))
 UPLINK = Link("edge", "cloud", latency_s=0.02, bytes_per_s=50_000, price_per_byte=0.001)
@@ -93,6 +93,7 @@ def test_evaluation_when_two_jobs_read_one_stream_at_a_site_then_it_is_sent_once
         (replace(VIEW, links=(replace(UPLINK, bytes_per_s=4000),)), ("edge", "cloud"), "bandwidth"),
         (replace(VIEW, links=()), ("edge", "cloud"), "link"),
         (avoiding(VIEW, {"cloud"}), ("edge", "cloud"), "permission"),
+        (barring(VIEW, {("count", "cloud")}), ("edge", "cloud"), "permission"),
     ],
 )
 def test_evaluation_when_something_is_short_then_says_what(

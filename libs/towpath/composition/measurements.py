@@ -75,7 +75,7 @@ class Measurements:
                 continue
             backlog = dict(self._points.get((site, entity, "job.backlog"), []))
             for (before, _), (at, read) in pairwise(points):
-                is_known = before in backlog and at in backlog
+                is_known = before in backlog and at in backlog and at > before
                 grows = (backlog[at] - backlog[before]) / (at - before) if is_known else 0.0
                 rate = max(read + grows, 0.0) / len(job.inputs)
                 for name in view.source.keys() & job.inputs:

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from towpath.autopilot.history import History, Points
 from towpath.autopilot.memory import Memory
@@ -22,6 +22,7 @@ from towpath.placement.autopilot.forecasts import empty_in_s, forecast_rates
 from towpath.placement.autopilot.outlook import Cause, Outlook, Window, outlook
 from towpath.placement.autopilot.situation import Situation
 from towpath.placement.data.node_history import DAY_S
+from towpath.placement.jobs.view import barring
 from towpath.telemetry.selection import matches
 
 RATES_S = 30.0
@@ -79,6 +80,7 @@ class Foresight:
             rates_s=min(RATES_S, unchanged_s),
             movable=movable,
         )
+        picture = replace(picture, view=barring(picture.view, self._memory.failed(spec.horizon_s)))
         rates, charges = await self._history.read(picture.view, now_s)
         durations = await self._durations()
         coverage = await self._tracks.windows(now_s, spec.horizon_s)

@@ -53,13 +53,13 @@ class Memory:
             return  # An older version wrote it.
         match event:
             case DecisionChanged():
-                self._keep(event.now)
+                self.keep(event.now)
             case WindowChanged():
                 self._keep_window(event)
 
     async def change(self, decision: Decision) -> Decision:
         """Store the new state of a decision, and tell."""
-        self._keep(decision)
+        self.keep(decision)
         await self._announcements.publish(DecisionChanged(decision=decision.decision, now=decision))
         return decision
 
@@ -73,7 +73,8 @@ class Memory:
         failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
         await self.change(decision.model_copy(update=failed))
 
-    def _keep(self, decision: Decision) -> None:
+    def keep(self, decision: Decision) -> None:
+        """Remember the state of a decision that is stored already, or will be at once."""
         self.decisions[decision.decision] = decision
         for oldest in list(self.decisions)[:-KEPT_DECISIONS]:
             del self.decisions[oldest]
@@ -130,10 +131,17 @@ class Memory:
 
     def vetoed(self, within_s: float) -> frozenset[tuple[str, str]]:
         """Return job and target of the moves that people refused within the last seconds."""
+        return self._moves(DecisionState.REFUSED, within_s)
+
+    def failed(self, within_s: float) -> frozenset[tuple[str, str]]:
+        """Return job and target of the moves that failed within the last seconds, or that came behind one."""
+        return self._moves(DecisionState.FAILED, within_s)
+
+    def _moves(self, state: DecisionState, within_s: float) -> frozenset[tuple[str, str]]:
         since = now().timestamp() - within_s
         return frozenset(
             (move.job, move.target)
             for each in self.decisions.values()
-            if each.state is DecisionState.REFUSED and each.decided.timestamp() > since
+            if each.state is state and (each.due or each.decided).timestamp() > since
             for move in each.moves
         )

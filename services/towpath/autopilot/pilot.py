@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -78,15 +79,21 @@ class Pilot:
             await self._twins.stop()
 
     async def _try(self) -> None:
+        back = await self._tried(self._back.review)
+        ahead = await self._tried(self._look)
+        if ahead is None:
+            self.looked = now()
+        self.trouble = ahead or back
+
+    async def _tried(self, look: Callable[[], Awaitable[None]]) -> str | None:
+        """Look. Return what kept it from it; sites may tell anything."""
         try:
             async with asyncio.timeout(6 * ASK_S):
-                await self._back.review()
-                await self._look()
-        except (TowpathError, NatsError, OSError, TimeoutError, ValueError) as error:
+                await look()
+        except (TowpathError, NatsError, OSError, TimeoutError, ValueError, ArithmeticError) as error:
             log.warning("no look: %s", error)
-            self.trouble = str(error) or type(error).__name__
-        else:
-            self.looked, self.trouble = now(), None
+            return str(error) or type(error).__name__
+        return None
 
     async def _look(self) -> None:
         jobs = await present_jobs(self._bus)
@@ -129,10 +136,11 @@ class Pilot:
             wanted = wanted.model_copy(update={"decision": before.decision, "decided": before.decided})
         elif before is not None:
             await self._memory.change(before.model_copy(update={"state": DecisionState.DROPPED}))
-        stored = await self._memory.change(wanted)
-        log.info("%s: %s: %s", stored.state, ", ".join(map(_told, stored.moves)), stored.reason)
-        if stored.state is DecisionState.MOVING:
-            self._start(stored)
+        log.info("%s: %s: %s", wanted.state, ", ".join(map(_told, wanted.moves)), wanted.reason)
+        if wanted.state is DecisionState.MOVING:
+            self._start(wanted)
+        else:
+            await self._memory.change(wanted)
 
     def _decision(self, found: deciding.Decision, sight: Sight) -> Decision:
         assert found.staying is not None
@@ -163,13 +171,13 @@ class Pilot:
         if self._is_moving:
             raise TowpathError(ErrorCode.BUSY, "jobs move for another decision", field="decision", value=name)
         state = DecisionState.TWIN if decision.is_twin else DecisionState.MOVING
-        begun = {"state": state, "rule": "", "due": now(), "asked_by": asked_by}
-        stored = await self._memory.change(decision.model_copy(update=begun))
-        if stored.is_twin:
-            self._twins.start(stored)
+        update = {"state": state, "rule": "", "due": now(), "asked_by": asked_by}
+        begun = decision.model_copy(update=update)
+        if begun.is_twin:
+            self._twins.start(begun)
         else:
-            self._start(stored)
-        return stored
+            self._start(begun)
+        return begun
 
     async def refuse(self, name: str, asked_by: str | None) -> Decision:
         """Forbid a decision that waits. Raises `TowpathError`."""
@@ -189,11 +197,14 @@ class Pilot:
         return decision
 
     def _start(self, decision: Decision) -> None:
+        """Carry out a decision. That it is begun, and the task, begin at once: nothing comes between them."""
+        self._memory.keep(decision)
         self._moving = asyncio.create_task(self._carry_out(decision), name=f"decision {decision.decision}")
 
     async def _carry_out(self, decision: Decision) -> None:
         """Make the moves one after the other. The first that fails ends it."""
         moved_s = downtime_s = 0.0
+        await self._memory.change(decision)
         try:
             for number, move in enumerate(decision.moves, 1):
                 identifier, by = f"{decision.decision}-{number}", decision.asked_by

@@ -92,23 +92,24 @@ class Tracks:
             limit=MAX_POINTS,
         )
         for series in (await self._bus.request(asked, deadline_s=ASK_S)).series:
-            vehicle.measured_s += (at_s for at_s, _ in series.points if at_s > begin_s)
+            # No time to come: whoever tells one would be asked for nothing else until it is there.
+            vehicle.measured_s += (at_s for at_s, _ in series.points if begin_s < at_s <= now_s)
         vehicle.track = [fix for fix in vehicle.track if fix.at_s > now_s - TRACK_S]
         vehicle.measured_s = [at_s for at_s in vehicle.measured_s if at_s > now_s - TRACK_S]
 
     async def _new_fixes(self, site: str, vehicle: _Vehicle, now_s: float) -> list[Fix]:
         if vehicle.track:
-            return await self._fixes(site, vehicle.track[-1].at_s)
+            return await self._fixes(site, vehicle.track[-1].at_s, now_s)
         for seconds in LONGEST_S[:-1]:
             try:
-                return await self._fixes(site, now_s - seconds)
+                return await self._fixes(site, now_s - seconds, now_s)
             except TowpathError as error:
                 if error.detail.code is not ErrorCode.INVALID:
                     raise
-        return await self._fixes(site, now_s - LONGEST_S[-1])
+        return await self._fixes(site, now_s - LONGEST_S[-1], now_s)
 
-    async def _fixes(self, site: str, after_s: float) -> list[Fix]:
-        """Return the positions after a time. Raises `TowpathError` if there are too many."""
+    async def _fixes(self, site: str, after_s: float, now_s: float) -> list[Fix]:
+        """Return the positions after a time until now. Raises `TowpathError` if there are too many."""
         series = await self._values(
             QueryValues(
                 wanted=Wanted.RANGE,
@@ -121,7 +122,7 @@ class Tracks:
         )
         points = {each.metric: dict(each.points) for each in series}
         north, east = points.get(LATITUDE, {}), points.get(LONGITUDE, {})
-        both = sorted(at_s for at_s in north.keys() & east.keys() if at_s > after_s)
+        both = sorted(at_s for at_s in north.keys() & east.keys() if after_s < at_s <= now_s)
         return [Fix(at_s, north[at_s], east[at_s]) for at_s in both]
 
     async def _values(self, asked: QueryValues) -> list[ValueSeries]:

@@ -73,7 +73,8 @@ class Twins:
                 self.start(decision)
 
     def start(self, decision: Decision) -> None:
-        """Run a twin that is stored."""
+        """Run a twin. That it is begun, and the task, begin at once: nothing comes between them."""
+        self._memory.keep(decision)
         task = asyncio.create_task(self._run(decision), name=f"twin {decision.decision}")
         self._running[decision.decision] = task
         task.add_done_callback(lambda _: self._running.pop(decision.decision, None))
@@ -150,13 +151,15 @@ class Twins:
             gain_s=horizon_s,
             cost_s=0.0,
         )
-        await self._memory.change(decision)
         log.info("%s: %s + %s: %s", name, job.site, target, decision.reason)
         if acts:
             self.start(decision)
+        else:
+            await self._memory.change(decision)
 
     async def _run(self, decision: Decision) -> None:
         """Begin the twin, and look at both runs until one goes on alone."""
+        await self._memory.change(decision)
         try:
             operation = await self._begun(decision)
             begun = now()

@@ -256,6 +256,17 @@ def avoiding(view: MeshView, sites: Collection[str]) -> MeshView:
     return replace(view, jobs=tuple(jobs))
 
 
+def barring(view: MeshView, moves: Collection[tuple[str, str]]) -> MeshView:
+    """Return the view without some places for some jobs, given by job and site. Pinned jobs stay there."""
+
+    def allowed(job: Job) -> frozenset[str]:
+        return frozenset(name for name in view.site if job.may_run_at(name) and (job.name, name) not in moves)
+
+    return (
+        replace(view, jobs=tuple(replace(job, allowed=allowed(job)) for job in view.jobs)) if moves else view
+    )
+
+
 def _check(what: str, value: float, most: float = math.inf) -> None:
     if not 0 <= value <= most:
         allowed = "0 and more" if most == math.inf else f"from 0 to {most}"
