@@ -26,12 +26,16 @@ def opened(path: Path | str, tables: str) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        path = Path(path)
-        log.error("%s is damaged. A new file begins: %s", path, error)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        path.replace(path.with_name(f"{path.name}.damaged"))
+        put_aside(Path(path), error)
         return _connect(path, tables)
+
+
+def put_aside(path: Path, error: sqlite3.DatabaseError) -> None:
+    """Rename a damaged file, so that a new one begins in its place. No one may have it open."""
+    log.error("%s is damaged. A new file begins: %s", path, error)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    path.replace(path.with_name(f"{path.name}.damaged"))
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

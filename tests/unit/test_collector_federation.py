@@ -124,6 +124,15 @@ async def test_query_when_each_site_refuses_it_then_is_refused(store: MetricStor
     assert (await refused(federation(store, sites))).detail.field == "limit"
 
 
+async def test_query_when_a_point_has_no_date_then_it_is_left_out(store: MetricStore) -> None:
+    dateless = series("jfk").model_copy(update={"points": [(1.7e12, 1.0)]})
+    sites = Sites({"jfk": [dateless, series("jfk", "job.events")]})
+
+    found = await federation(store, sites).query(QueryMetrics())
+
+    assert [each.metric for each in found.series if each.site == "jfk"] == ["job.events"]
+
+
 @pytest.mark.parametrize(
     "lie",
     [
@@ -131,10 +140,10 @@ async def test_query_when_each_site_refuses_it_then_is_refused(store: MetricStor
         [series("lga")],
         [series("jfk"), series("hub")],
         [series("jfk", points=21)],
+        [series("jfk", points=20)],
         [series("jfk").model_copy(update={"points": [(NOW, float("nan"))]})],
-        [series("jfk").model_copy(update={"points": [(1e300, 1.0)]})],
     ],
-    ids=["refuses", "speaks for another", "speaks for the hub", "floods", "no number", "no moment"],
+    ids=["refuses", "speaks for another", "speaks for the hub", "floods", "fills", "no number"],
 )
 async def test_query_when_a_site_lies_then_is_named_and_those_of_others_are_there(
     store: MetricStore, lie: list[Series] | TowpathError

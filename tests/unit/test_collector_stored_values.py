@@ -123,6 +123,15 @@ async def test_values_when_sites_have_more_than_the_limit_together_then_are_refu
     assert refused.value.detail.field == "limit"
 
 
+async def test_values_when_one_site_alone_fills_an_answer_then_those_of_others_are_there() -> None:
+    sites = Sites({"lga": values("lga", 1.0), "jfk": values("jfk", 2.0, 3.0, 4.0)})
+
+    found = await asking(sites).query(QueryValues(wanted=Wanted.RANGE, limit=3))
+
+    assert [each.site for each in found.series] == ["lga"]
+    assert list(found.unreached) == ["jfk"]
+
+
 async def test_values_when_the_mesh_stores_none_then_are_refused_with_the_setting() -> None:
     with pytest.raises(TowpathError) as refused:
         await asking(Sites({}), enabled=False).query(QueryValues())

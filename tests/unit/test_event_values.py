@@ -91,3 +91,12 @@ def test_result_when_of_another_job_then_its_fields_are_metrics() -> None:
 )
 def test_result_when_it_is_none_then_nothing_fails(result: bytes) -> None:
     assert len(values_of_result("hourly", result, STORED_AT)) <= 1
+
+
+@pytest.mark.parametrize(
+    "told", ['"timestamp": 1767225600000000', '"timestamp": -1', '"time": "1900-01-01T00:00:00Z"']
+)
+def test_event_when_it_tells_no_date_then_its_value_is_of_when_it_was_stored(told: str) -> None:
+    event = f'{{"metricID": "m", "entityID": "x", "val": 1, {told}}}'.encode()
+
+    assert [value.at for value in values_of_metrics(event, 7.0)] == [7.0]

@@ -150,3 +150,20 @@ def test_records_when_not_all_of_them_is_known_then_the_collector_begins_all_the
 
     assert {site: record.start_s for site, record in records.by_site.items()} == begun
     assert {*path.parent.iterdir()} == {path if begun else path.with_suffix(".damaged")}
+
+
+async def test_site_when_the_clock_is_set_back_then_its_failures_stay_in_order(tmp_path: Path) -> None:
+    mesh = Mesh(tmp_path / "sites.json")
+    mesh.records = SiteRecords(mesh.path, SILENT_S, lambda: wall[0], lambda: mesh.now)
+    wall = [2e9]
+    for _ in range(2):
+        await mesh.hear("jfk", "lga")
+        await mesh.hear("lga", seconds=7)
+        wall[0] = 1.7e9
+    await mesh.hear("jfk", "lga")
+
+    availability = await mesh.records.measure(lambda: ["jfk", "lga"])
+
+    assert [sample.entity for sample in availability] == ["site:jfk"]
+    assert [len(node.history.failures_s) for node in mesh.again().nodes()] == []
+    assert len(mesh.again().by_site["jfk"].history.failures_s) == 2

@@ -293,3 +293,39 @@ def test_range_when_its_share_has_more_values_than_the_limit_then_is_refused(sto
 
     with pytest.raises(TowpathError):
         store.read(ValueSelection(wanted=Wanted.RANGE, limit=4), 0.5)
+
+
+@pytest.mark.parametrize("table", ["series", "history"])
+def test_store_when_a_table_is_damaged_then_a_new_file_begins(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "values.db"
+    store = ValueStore("jfk", path, StorageSpec(enabled=True))
+    store.add([StoredValue("node", "cpu", time.time(), 1.0, About())])
+    store.close()
+    with sqlite3.connect(path) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(bytes(size))
+
+    again = ValueStore("jfk", path, StorageSpec(enabled=True))
+
+    assert again.read(ValueSelection()).series == []
+    assert path.with_name("values.db.damaged").exists()
+    again.close()
+
+
+def test_values_when_the_clock_was_ahead_then_are_forgotten_in_their_time(tmp_path: Path) -> None:
+    clock = Clock()
+    store = ValueStore("jfk", tmp_path / "values.db", StorageSpec(enabled=True, kept_h=1), clock)
+    clock.now = NOW + 1e6 * HOUR
+    store.add([])
+    for hours in range(4):
+        clock.now = NOW + hours * HOUR
+        store.add([StoredValue("node", "cpu", clock.now, 1.0, About())])
+
+    (series,) = store.read(ValueSelection(wanted=Wanted.RANGE)).series
+
+    assert len(series.points) <= 2
+    store.close()

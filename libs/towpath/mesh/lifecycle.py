@@ -42,10 +42,9 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
 
     if supervisor is None:
         check_requirements(spec)
-    before = home.state.read_bytes() if home.state.exists() else b""
     state = provision(home, spec, running=find(home.run, SUPERVISOR) is not None)
-    if not start(home, supervisor) and home.state.read_bytes() != before:
-        reload(home)
+    if not start(home, supervisor):
+        reload(home)  # Also if nothing is new: an earlier `up` may have been killed just before this.
     return state
 
 

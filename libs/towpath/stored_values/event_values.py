@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from towpath.stored_values.stored_value import NOTHING, About, StoredValue
+from towpath.telemetry.intervals import LATEST_S
 
 _NAMES = {"NODE": "nodeID", "POD": "podName", "JOB": "podName", "LINK": "peerID"}
 """`entityType` → the field with the entity's name."""
@@ -103,7 +104,7 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 def _time(event: Mapping[str, Any], stored_at: float) -> float:
     milliseconds = event.get("timestamp")
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
-        return milliseconds / 1000
+        return _dated(milliseconds / 1000, stored_at)
     return _moment(event.get("time"), stored_at)
 
 
@@ -114,7 +115,12 @@ def _moment(text: Any, otherwise: float) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return otherwise
-    return moment.timestamp() if moment.tzinfo else otherwise
+    return _dated(moment.timestamp(), otherwise) if moment.tzinfo else otherwise
+
+
+def _dated(at: float, otherwise: float) -> float:
+    """Return a moment if it is a date, as it is not if a device counts microseconds."""
+    return at if 0 <= at < LATEST_S else otherwise
 
 
 def _text(event: Mapping[str, Any], name: str) -> str:

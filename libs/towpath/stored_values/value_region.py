@@ -5,6 +5,7 @@ Rows lie by series and then by time, so that a day of one metric is read in one 
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -53,9 +54,13 @@ class Region:
         self._max_bytes = max_bytes
         self.series: dict[Name, int] = {}
         self.about: dict[Name, About] = {}
-        for number, entity, metric, about in self._connection.execute("SELECT * FROM series"):
-            self.series[entity, metric] = number
-            self.about[entity, metric] = About(**orjson.loads(about))
+        try:
+            for number, entity, metric, about in self._connection.execute("SELECT * FROM series"):
+                self.series[entity, metric] = number
+                self.about[entity, metric] = About(**orjson.loads(about))
+        except sqlite3.Error:
+            self.close()
+            raise
 
     def add(
         self,

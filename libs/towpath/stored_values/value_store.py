@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from towpath import sqlite_file
 from towpath.contracts.storage import (
     StorageSpec,
     ValueSelection,
@@ -41,12 +43,8 @@ class ValueStore:
         self._kept_s = spec.kept_h * 3600
         self._clock = clock
         self._lock = threading.Lock()
-        self._disk = Region(path, spec.disk_mb * MEBIBYTE)
+        self._disk, self._latest = _opened(path, spec.disk_mb * MEBIBYTE)
         self._memory = Region(":memory:", spec.memory_mb * MEBIBYTE)
-        self._latest: dict[Name, Point] = {}
-        for name in self._disk.series:
-            if (newest := self._disk.newest(name)) is not None:
-                self._latest[name] = newest
         self._trimmed_at = -math.inf
 
     def add(
@@ -70,7 +68,7 @@ class ValueStore:
             kept = [value for value in values if not value.is_transient]
             self._write(self._memory, [value for value in values if value.is_transient], {}, {})
             self._write(self._disk, kept, progress or {}, after_gap or {})
-            if self._clock() - self._trimmed_at >= TRIM_INTERVAL_S:
+            if abs(self._clock() - self._trimmed_at) >= TRIM_INTERVAL_S:  # A clock may be set back.
                 self._trim()
 
     def progress(self, stream: str) -> int:
@@ -190,3 +188,20 @@ class ValueStore:
             for name in region.trim(before):
                 if name not in other.series:
                     self._latest.pop(name, None)
+
+
+def _opened(path: Path, max_bytes: int) -> tuple[Region, dict[Name, Point]]:
+    """Open a file, and return the newest value of each of its series. Put a damaged file aside."""
+    try:
+        region = Region(path, max_bytes)
+        try:
+            newest = {name: region.newest(name) for name in region.series}
+        except sqlite3.Error:
+            region.close()
+            raise
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        sqlite_file.put_aside(path, error)
+        return Region(path, max_bytes), {}
+    return region, {name: point for name, point in newest.items() if point is not None}

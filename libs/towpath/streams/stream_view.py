@@ -136,12 +136,17 @@ async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_
     while True:
         request = json.dumps({"offset": len(views)}).encode()
         answer = await _asked(connection, call_at(connection, site, "STREAM.LIST"), request, timeout_s)
-        body: dict[str, Any] = json.loads(answer)
-        if "error" in body:
-            raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")
-        listed = [StreamView.of(info) for info in body.get("streams") or []]
+        try:
+            body: dict[str, Any] = json.loads(answer)
+            if "error" in body:
+                raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")
+            listed = [StreamView.of(info) for info in body.get("streams") or []]
+            is_last = len(views) + len(listed) >= body.get("total", 0)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TimeoutError(f"no server of {site} answers so: {error!r}") from error
+        known = {view.name for view in views}
         views += listed
-        if not listed or len(views) >= body.get("total", 0):
+        if is_last or known.issuperset(view.name for view in listed):
             return views
 
 

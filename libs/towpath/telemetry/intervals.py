@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from towpath.contracts.metrics import Sample
 
@@ -17,6 +18,9 @@ CHECKPOINT_INTERVAL_S = 10.0
 
 KEPT_S = 7 * 24 * 3600.0
 """Greatest age of a sample."""
+
+LATEST_S = datetime.max.replace(tzinfo=UTC).timestamp()
+"""The last moment that has a date, in Unix seconds."""
 
 AHEAD_S = 60.0
 """A sample may be so far ahead of the clock of the store, which is that of its own machine."""

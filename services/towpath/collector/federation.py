@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 
 from towpath.atomic_write import content_state
-from towpath.collector.site_questions import SiteQuestions, divided, incredible
+from towpath.collector.site_questions import SiteQuestions, credible, divided, points_of, too_large
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import (
@@ -40,12 +40,13 @@ class Federation:
         scopes = await self._questions.scopes(command.sites, beside=[HUB_SCOPE])
         parts = await asyncio.gather(*(self._read(scope, command) for scope in scopes))
         found, unreached = divided(dict(zip(scopes, parts, strict=True)))
-        series = [each for part in found.values() for each in part]
-        if sum(len(each.points) for each in series) > command.limit:
+        left_out = too_large({site: points_of(part) for site, part in found.items()}, command.limit)
+        series = [each for site, part in found.items() if site not in left_out for each in part]
+        if points_of(series) > command.limit:
             raise _too_many(command, series)
         return SeriesList(
             series=sorted(series, key=lambda each: (each.site, each.entity, each.metric)),
-            unreached=unreached,
+            unreached=unreached | left_out,
         )
 
     async def newest(self) -> list[Series]:
@@ -66,7 +67,7 @@ class Federation:
         found = await self._questions.ask(scope, ReadMetrics(site=scope, **wanted))
         if isinstance(found, TowpathError):
             return found
-        return incredible(scope, found.series, command.limit) or found.series
+        return credible(scope, found.series, command.limit)
 
 
 class SavedSites:

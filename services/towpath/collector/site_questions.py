@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import nats.errors
@@ -16,12 +15,12 @@ from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus
 from towpath.contracts.storage import ValueSeries
+from towpath.telemetry.intervals import LATEST_S
 
 Answer = TypeVar("Answer", bound=Model)
 T = TypeVar("T")
 
-LATEST_S = datetime.max.replace(tzinfo=UTC).timestamp()
-"""The last moment that has a date, in Unix seconds."""
+S = TypeVar("S", Series, ValueSeries)
 
 SITE_S = 3.0
 """Deadline for a site's answer."""
@@ -47,18 +46,43 @@ def divided(parts: Mapping[str, T | TowpathError]) -> tuple[dict[str, T], dict[s
     return answers, {site: reason.detail.one_line() for site, reason in reasons.items()}
 
 
-def incredible(site: str, series: Sequence[Series | ValueSeries], limit: int) -> TowpathError | None:
-    """Return why an honest site does not answer so; None if it may. Its agent's keys may be stolen."""
-    points = [point for each in series for point in each.points]
+def credible(site: str, series: Sequence[S], limit: int) -> list[S] | TowpathError:
+    """Return the series of an answer, without points that have no date, or why no honest site answers so.
+
+    The keys of its agent may be stolen.
+    """
     if any(each.site != site for each in series):
-        why = "its answer is about another site"
-    elif len(points) > limit:
-        why = "its answer has more points than were asked for"
-    elif not all(0 <= at < LATEST_S for at, _ in points):
-        why = "its answer has moments that are no dates"
-    else:
-        return None
-    return TowpathError(ErrorCode.NOT_ALLOWED, f"not read: {why}")
+        return TowpathError(ErrorCode.NOT_ALLOWED, "not read: its answer is about another site")
+    if points_of(series) > limit:
+        return TowpathError(ErrorCode.NOT_ALLOWED, "not read: its answer has more points than were asked for")
+    if all(0 <= at < LATEST_S for each in series for at, _ in each.points):
+        return [*series]
+    return [kept for each in series if (kept := _dated(each)).points]
+
+
+def _dated(series: S) -> S:
+    points = [point for point in series.points if 0 <= point[0] < LATEST_S]
+    return series.model_copy(update={"points": points})
+
+
+def points_of(series: Iterable[Series | ValueSeries]) -> int:
+    """Return the number of points."""
+    return sum(len(each.points) for each in series)
+
+
+def too_large(points: Mapping[str, int], limit: int) -> dict[str, str]:
+    """Return the sites that are left out, with the reason, so that one does not keep people from all others.
+
+    They are those that have more than half of what one answer may have, if all have too much together. If no
+    others have anything, there are none: then the question asks for too much.
+    """
+    large = {site for site, count in points.items() if count > limit / 2}
+    others = sum(count for site, count in points.items() if site not in large | {HUB_SCOPE})
+    if sum(points.values()) <= limit or not others:
+        return {}
+    return dict.fromkeys(
+        large, f"left out: it has more than half of the {limit} points that an answer may have"
+    )
 
 
 class SiteQuestions:

@@ -51,8 +51,13 @@ class SiteRecord(Model):
     @property
     def history(self) -> NodeHistory:
         """Its failures and restarts, as rules see them."""
-        return NodeHistory(self.start_s, tuple(self.failures_s), tuple(self.restarts_s))
+        failures = sorted({at for at in self.failures_s if at > self.start_s})
+        restarts = sorted(at for at in self.restarts_s if at >= self.start_s)
+        return NodeHistory(self.start_s, tuple(failures), tuple(restarts))
 
+
+STEP_S = 0.001
+"""Between two times of a record that the clock does not tell apart."""
 
 LOOK_S = 1.0
 """Between two looks which sites are silent."""
@@ -95,7 +100,8 @@ class SiteRecords:
             self.is_changed = True
         elif site in self._failed:
             self._failed.remove(site)
-            restarts = [*self.by_site[site].restarts_s, self._clock()]
+            record = self.by_site[site]
+            restarts = [*record.restarts_s, self._after(record.start_s, *record.restarts_s)]
             self._change(site, restarts_s=restarts[-KEPT_EVENTS:])
 
     def look(self, sites: Iterable[str]) -> None:
@@ -114,7 +120,8 @@ class SiteRecords:
             if now - heard >= self._silent_after_s:
                 del self._heard[site]
                 self._failed.add(site)
-                failures = [*self.by_site[site].failures_s, self._clock()]
+                record = self.by_site[site]
+                failures = [*record.failures_s, self._after(record.start_s, *record.failures_s)]
                 self._change(site, failures_s=failures[-KEPT_EVENTS:])
 
     async def measure(self, sites: Callable[[], Iterable[str]]) -> list[Sample]:
@@ -179,6 +186,10 @@ class SiteRecords:
         except BaseException:
             self.is_changed = True
             raise
+
+    def _after(self, *times_s: float) -> float:
+        """Return the present, or a moment later than these: the clock may have been set back."""
+        return max(self._clock(), max(times_s) + STEP_S)
 
     def _change(self, site: str, **values: object) -> None:
         self.by_site[site] = self.by_site[site].model_copy(update=values)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from towpath.collector.near_reads import PlannedRead
-from towpath.collector.site_questions import SiteQuestions, divided, incredible
+from towpath.collector.site_questions import SiteQuestions, credible, divided, points_of, too_large
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.storage import QueryValues, ReadValues, StorageSpec, ValueSeriesList, Wanted
 from towpath.stored_values.selecting import joined
@@ -42,9 +42,12 @@ class StoredValues:
         plan = await self._plan(sites, command.share)
         reads = {site: plan.get(site, PlannedRead(at=site)) for site in sites}
         parts = await asyncio.gather(*(self._read(site, reads[site], command) for site in sites))
-        answered, unreached = divided(dict(zip(sites, parts, strict=True)))
+        all_answered, unreached = divided(dict(zip(sites, parts, strict=True)))
+        counts = {site: points_of(part.series) for site, part in all_answered.items()}
+        left_out = too_large(counts, command.limit)
+        answered = {site: part for site, part in all_answered.items() if site not in left_out}
         facts: dict[str, object] = {
-            "unreached": unreached,
+            "unreached": unreached | left_out,
             "copies": {site: at for part in answered.values() for site, at in part.copies.items()},
             "nearer": [site for part in answered.values() for site in part.nearer],
         }
@@ -94,6 +97,7 @@ class StoredValues:
         found = await self._questions.ask(question.site, question)
         if isinstance(found, TowpathError):
             return found
-        if why := incredible(question.of or question.site, found.series, question.limit):
-            return why
-        return ValueSeriesList(series=found.series, summary=found.summary)
+        series = credible(question.of or question.site, found.series, question.limit)
+        if isinstance(series, TowpathError):
+            return series
+        return ValueSeriesList(series=series, summary=found.summary)

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 """Between two looks at the clock."""
 
+STREAMS_S = 10.0
+"""Deadline for a site to list its streams, page by page."""
+
 TELL_S = 15.0
 """Between two messages to those that have copies: an owner may have new streams by then."""
 
@@ -76,8 +79,8 @@ class ValueCopies:
                 if time.monotonic() >= tell_at:
                     tell_at = time.monotonic() + TELL_S
                     await self._tell()
-            except (OSError, TowpathError, RuntimeError) as error:  # The last one is of a solver.
-                log.warning("copies of values wait: %s", error)
+            except Exception as error:  # Whatever a site tells, others need their copies.
+                log.warning("copies of values wait: %r", error, exc_info=not isinstance(error, TowpathError))
 
     async def may_read(self, command: MayRead) -> ReadingDecision:
         """Tell if a site keeps a copy of another one's values, and reads this stream for it."""
@@ -117,8 +120,10 @@ class ValueCopies:
     async def _streams_of(self, owner: str) -> list[ValueStream] | None:
         """Return the streams of a site that have values; None if it does not answer."""
         try:
-            found = value_streams(await stream_views(self._bus.connection, owner), self._spec.results)
-        except (TimeoutError, NatsError):
+            async with asyncio.timeout(STREAMS_S):
+                views = await stream_views(self._bus.connection, owner)
+            found = value_streams(views, self._spec.results)
+        except (TimeoutError, NatsError, ValueError):
             return None
         self._copied[owner] = {stream.name for stream in found}
         return found

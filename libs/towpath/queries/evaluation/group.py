@@ -171,6 +171,9 @@ class Group:
                 histories[key].forget(until - reach, kept)
                 if not histories[key].ends and not any(histories[key].series.values()):
                     del histories[key]
+                    for query in queries:
+                        if self._progress[query.name].get(key) == Progress():
+                            del self._progress[query.name][key]
 
     def _columns(self, view: Key) -> frozenset[str]:
         queries = [query for query in self._program.queries if _view(query) == view]
