@@ -279,7 +279,7 @@ async def test_autopilot_when_a_move_ends_with_an_unforeseen_error_then_makes_it
         trial.mesh.unforeseen = None
         await trial.looks(3)
         moves = len(trial.mesh.migrations)
-        await trial.memory.change(failed.model_copy(update={"due": now() - timedelta(hours=1)}))
+        trial.memory.keep(failed, now() - timedelta(hours=1))
         done = await trial.until(DecisionState.DONE)
 
     assert (failed.error, moves) == ("'state'", 1)

@@ -10,6 +10,7 @@ This module imports nothing else of Towpath: Spark's Python workers load it when
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -389,9 +390,13 @@ def label_order(label: str) -> tuple[int, ...]:
     return tuple(int(part) for part in label.split("."))
 
 
+_LABEL = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}")
+
+
 def batch_of(headers: Mapping[str, str]) -> str:
-    """The label of the micro-batch that published a message."""
-    return headers.get(BATCH_HEADER, NO_BATCH)
+    """The label of the micro-batch that published a message. A stolen site may have written anything."""
+    label = headers.get(BATCH_HEADER, NO_BATCH)
+    return label if _LABEL.fullmatch(label) else NO_BATCH
 
 
 # Metadata of streams -------------------------------------------------------------------------------------

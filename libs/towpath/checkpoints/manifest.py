@@ -51,9 +51,9 @@ def manifest_of(announced: str) -> Manifest:
     try:
         parsed = json.loads(announced)
         files, sizes = dict(parsed["files"]), dict(parsed["sizes"])
+        folders = {str(parent) for path in files for parent in PurePosixPath(path).parents}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _refusal("an unreadable manifest", "manifest", announced[:100], "files and sizes") from error
-    folders = {str(parent) for path in files for parent in PurePosixPath(path).parents}
     for path, digest in files.items():
         if not _is_inside(path) or path in folders or not isinstance(digest, str):
             allowed = "a relative path without .., of one file"

@@ -134,7 +134,10 @@ def _of_senml(event: bytes) -> bytes:
         fields[f"_{name}" if name[0].isdigit() else name] = value
     told = {"device": base.bn} if base.bn else {}
     if newest >= _ABSOLUTE_S:
-        told["time"] = datetime.fromtimestamp(newest, UTC).isoformat()
+        try:
+            told["time"] = datetime.fromtimestamp(newest, UTC).isoformat()
+        except (ValueError, OverflowError, OSError) as error:
+            raise Unreadable(f"no time in seconds: {error}") from None
     return msgspec.json.encode({**told, **fields})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from nats.aio.client import Client
 
 from towpath.contracts.data_plane import (
+    NO_BATCH,
     OVERLAP,
     batch_of,
     label_order,
@@ -50,9 +51,11 @@ async def published_since(
     after, through = overlap_range(mark)
     for behind, newest in ((through, output.last), (0, min(after, output.last))):
         async for messages in pages_before(connection, site, stream, newest, after=behind):
-            labels = [label_order(batch_of(m.headers)) for m in messages]
+            labels = [batch_of(m.headers) for m in messages]
             ours = zip(labels, messages, strict=True)
-            found |= {message.identity for label, message in ours if label >= (generation, batch)}
-            if labels[0] < (generation, batch):
+            found |= {m.identity for label, m in ours if label_order(label) >= (generation, batch)}
+            # A message without a label, which no job makes, does not say that all before it is older.
+            first = next((label for label in labels if label != NO_BATCH), None)
+            if first is not None and label_order(first) < (generation, batch):
                 return found
     return found

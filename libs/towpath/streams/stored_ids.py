@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from nats.aio.client import Client
 
-from towpath.contracts.data_plane import batch_of, label_order
+from towpath.contracts.data_plane import NO_BATCH, batch_of, label_order
 from towpath.streams import pages
 
 DIGEST_BYTES = 16
@@ -45,7 +45,8 @@ class StoredIds:
         """
         async for messages in pages.pages_before(self._connection, self._site, stream, last):
             self._add(message for message in messages if _order(message) >= label_order(label))
-            if _order(messages[0]) < label_order(label):
+            first = next((message for message in messages if batch_of(message.headers) != NO_BATCH), None)
+            if first is not None and _order(first) < label_order(label):
                 return
 
     async def read_overlap(self, stream: str, mark: str) -> None:

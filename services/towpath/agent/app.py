@@ -130,6 +130,8 @@ async def run(settings: AgentSettings) -> None:
             tasks = [
                 asyncio.create_task(work) for work in (*watched, artefacts.watch(jobs.assignments.values))
             ]
+            for task in tasks:
+                task.add_done_callback(_log_failure)
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
             await end(tasks)
@@ -139,6 +141,12 @@ async def run(settings: AgentSettings) -> None:
         await parts.supervisor.stop()
         temporary = temporary_files(settings.home, settings.site)
         await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Say that a part of the agent has failed. The others go on: jobs must not stop for it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s has failed; restart the agent", task.get_coro(), exc_info=error)
 
 
 class _Parts:

@@ -56,8 +56,8 @@ class Jobs:
         self._statuses: dict[str, JobStatus] = {}
         self._committed: dict[str, datetime] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._unplaced: dict[str, str] = {}
-        """Job → the reason why its code is missing."""
+        self._obstacles: dict[str, str] = {}
+        """Job → the reason why it cannot be given to its engine now."""
 
     def lock(self, job: str) -> asyncio.Lock:
         """Return the lock that a command holds while it changes a job."""
@@ -92,7 +92,7 @@ class Jobs:
             revision=assignment.revision,
             adjustments=assignment.adjustments,
             state=_WAITING[assignment.desired],
-            error=self._unplaced.get(job),
+            error=self._obstacles.get(job),
         )
 
     async def keep(self) -> None:
@@ -103,6 +103,8 @@ class Jobs:
                 await self.engines.tidy(self.assignments)
             except TowpathError as error:
                 log.info("engine: %s", error)
+            except Exception:
+                log.exception("the next look tries again")  # Without looks, nothing here would be restarted.
             await asyncio.sleep(RECONCILE_S)
 
     async def _reconcile(self) -> None:
@@ -120,15 +122,25 @@ class Jobs:
                         await self._run_if_placed(assignment)
 
     async def _run_if_placed(self, assignment: Assignment) -> None:
-        """Run a job. If its code is out of reach, try again later without keeping other jobs from running."""
+        """Run a job. If its code, an input or its checkpoint is out of reach, try again later.
+
+        That keeps no other job from running. Raises `TowpathError` of an engine that would not run others,
+        either.
+        """
         job = assignment.spec.name
         try:
             await self.run(assignment)
         except Unplaced as error:
-            log.warning("%s does not run: %s", job, error)
-            self._unplaced[job] = error.detail.one_line()
+            self._note(job, error.detail.one_line())
+        except (NatsError, OSError, ValueError) as error:
+            self._note(job, f"{type(error).__name__}: {error}")
         else:
-            self._unplaced.pop(job, None)
+            self._obstacles.pop(job, None)
+
+    def _note(self, job: str, why: str) -> None:
+        if self._obstacles.get(job) != why:
+            log.warning("%s does not run: %s", job, why)
+        self._obstacles[job] = why
 
     async def _halt_strays(self, listed: Mapping[str, QueryList]) -> None:
         """Halt queries that no assignment asks for: a halt may have worked although its answer was lost."""
@@ -280,7 +292,7 @@ class Jobs:
         # First: without the assignment, no one would tell the site again.
         await self.output_copies.drop(assignment, used_epoch)
         self.assignments.pop(job, None)
-        self._unplaced.pop(job, None)
+        self._obstacles.pop(job, None)
         await self.engines.drop(job)
         if forget:
             await asyncio.to_thread(self.store.forget, job)

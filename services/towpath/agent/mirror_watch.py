@@ -61,16 +61,23 @@ async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
     """Return the inputs of other sites' streams, and up to which serial number they are processed.
 
     Where jobs share a stream, it is the input that looks back the farthest, and what all of them processed.
-    If one was told that the stream goes on elsewhere, that holds for all.
+    If one was told that the stream goes on elsewhere, that holds for all. A stream that a job reads whose
+    position is not known now is left out: a mirror that is made again must not begin behind it.
     """
     found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
+    unknown: set[tuple[str, str]] = set()
     for assignment in list(jobs.assignments.values()):
         away = [entry for entry in assignment.inputs if MirrorSpec.of(entry, jobs.streams.site)]
-        position = await asyncio.to_thread(jobs.position, assignment) if away else {}
+        try:
+            position = await asyncio.to_thread(jobs.position, assignment) if away else {}
+        except (OSError, ValueError) as error:  # The checkpoint is just changing.
+            log.debug("the position of %s is not known: %s", assignment.spec.name, error)
+            unknown |= {(entry.site, entry.stream) for entry in away}
+            continue
         for entry in away:
             here, place = position.get(entry.name, 0), (entry.site, entry.stream)
             known, processed = found.get(place, (entry, here))
             reader = max(known, entry, key=lambda one: one.repeats_within)
             reader = reader.model_copy(update={"current_site": known.current_site or entry.current_site})
             found[place] = reader, min(processed, here)
-    return list(found.values())
+    return [reader for place, reader in found.items() if place not in unknown]

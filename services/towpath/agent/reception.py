@@ -44,8 +44,8 @@ class Reception:
         the job's next owner.
         """
         job, operation = assignment.spec.name, assignment.migration
-        known, _ = self._watches.get(job, (None, None))
-        if job in self._watches and known != operation:
+        known, task = self._watches.get(job, (None, None))
+        if task is not None and (known != operation or task.done()):
             await self.close(job)
         if job not in self._watches:
             task = asyncio.create_task(self._watch(assignment), name=f"receive {job}")

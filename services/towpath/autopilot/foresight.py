@@ -80,7 +80,8 @@ class Foresight:
             rates_s=min(RATES_S, unchanged_s),
             movable=movable,
         )
-        picture = replace(picture, view=barring(picture.view, self._memory.failed(spec.horizon_s)))
+        failed = self._memory.failed(spec.horizon_s) - {(job.spec.name, job.site) for job in jobs.jobs}
+        picture = replace(picture, view=barring(picture.view, failed))
         rates, charges = await self._history.read(picture.view, now_s)
         durations = await self._durations()
         coverage = await self._tracks.windows(now_s, spec.horizon_s)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from nats.errors import Error as NatsError
@@ -36,6 +37,8 @@ class Memory:
         self._announcements = announcements
         self.decisions: dict[str, Decision] = {}
         """By identifier, the oldest first."""
+        self._since: dict[str, datetime] = {}
+        """Decision → since when it is in its state."""
         self._windows: dict[str, SiteWindow] = {}
 
     async def recall(self, bus: Bus) -> None:
@@ -53,7 +56,7 @@ class Memory:
             return  # An older version wrote it.
         match event:
             case DecisionChanged():
-                self.keep(event.now)
+                self.keep(event.now, event.at)
             case WindowChanged():
                 self._keep_window(event)
 
@@ -73,11 +76,12 @@ class Memory:
         failed = {"state": DecisionState.FAILED, "error": str(error) or type(error).__name__}
         await self.change(decision.model_copy(update=failed))
 
-    def keep(self, decision: Decision) -> None:
-        """Remember the state of a decision that is stored already, or will be at once."""
+    def keep(self, decision: Decision, since: datetime | None = None) -> None:
+        """Remember a state that is stored, or will be at once. It began at `since`, or now."""
         self.decisions[decision.decision] = decision
+        self._since[decision.decision] = since or now()
         for oldest in list(self.decisions)[:-KEPT_DECISIONS]:
-            del self.decisions[oldest]
+            del self.decisions[oldest], self._since[oldest]
 
     def decision(self, name: str) -> Decision:
         """Return a decision. Raises `TowpathError` if there is none."""
@@ -131,17 +135,20 @@ class Memory:
 
     def vetoed(self, within_s: float) -> frozenset[tuple[str, str]]:
         """Return job and target of the moves that people refused within the last seconds."""
-        return self._moves(DecisionState.REFUSED, within_s)
-
-    def failed(self, within_s: float) -> frozenset[tuple[str, str]]:
-        """Return job and target of the moves that failed within the last seconds, or that came behind one."""
-        return self._moves(DecisionState.FAILED, within_s)
-
-    def _moves(self, state: DecisionState, within_s: float) -> frozenset[tuple[str, str]]:
         since = now().timestamp() - within_s
         return frozenset(
             (move.job, move.target)
             for each in self.decisions.values()
-            if each.state is state and (each.due or each.decided).timestamp() > since
+            if each.state is DecisionState.REFUSED and each.decided.timestamp() > since
+            for move in each.moves
+        )
+
+    def failed(self, within_s: float) -> frozenset[tuple[str, str]]:
+        """Return job and target of all moves of decisions that failed within the last seconds."""
+        since = now() - timedelta(seconds=within_s)
+        return frozenset(
+            (move.job, move.target)
+            for name, each in self.decisions.items()
+            if each.state is DecisionState.FAILED and self._since[name] > since
             for move in each.moves
         )

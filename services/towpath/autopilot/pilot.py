@@ -173,10 +173,8 @@ class Pilot:
         state = DecisionState.TWIN if decision.is_twin else DecisionState.MOVING
         update = {"state": state, "rule": "", "due": now(), "asked_by": asked_by}
         begun = decision.model_copy(update=update)
-        if begun.is_twin:
-            self._twins.start(begun)
-        else:
-            self._start(begun)
+        stored = self._twins.start(begun) if begun.is_twin else self._start(begun)
+        await stored.wait()
         return begun
 
     async def refuse(self, name: str, asked_by: str | None) -> Decision:
@@ -196,16 +194,23 @@ class Pilot:
             )
         return decision
 
-    def _start(self, decision: Decision) -> None:
-        """Carry out a decision. That it is begun, and the task, begin at once: nothing comes between them."""
-        self._memory.keep(decision)
-        self._moving = asyncio.create_task(self._carry_out(decision), name=f"decision {decision.decision}")
+    def _start(self, decision: Decision) -> asyncio.Event:
+        """Carry out a decision. Its state and its task begin together: nothing comes between them.
 
-    async def _carry_out(self, decision: Decision) -> None:
+        Return what is set when the state is stored.
+        """
+        self._memory.keep(decision)
+        stored = asyncio.Event()
+        carrying_out = self._carry_out(decision, stored)
+        self._moving = asyncio.create_task(carrying_out, name=f"decision {decision.decision}")
+        return stored
+
+    async def _carry_out(self, decision: Decision, stored: asyncio.Event) -> None:
         """Make the moves one after the other. The first that fails ends it."""
         moved_s = downtime_s = 0.0
-        await self._memory.change(decision)
         try:
+            await self._memory.change(decision)
+            stored.set()
             for number, move in enumerate(decision.moves, 1):
                 identifier, by = f"{decision.decision}-{number}", decision.asked_by
                 command = MigrateJob(id=identifier, asked_by=by, job=move.job, to=move.target)

@@ -92,7 +92,7 @@ class Tracks:
             limit=MAX_POINTS,
         )
         for series in (await self._bus.request(asked, deadline_s=ASK_S)).series:
-            # No time to come: whoever tells one would be asked for nothing else until it is there.
+            # No time to come: nothing else would be asked for until it is there.
             vehicle.measured_s += (at_s for at_s, _ in series.points if begin_s < at_s <= now_s)
         vehicle.track = [fix for fix in vehicle.track if fix.at_s > now_s - TRACK_S]
         vehicle.measured_s = [at_s for at_s in vehicle.measured_s if at_s > now_s - TRACK_S]

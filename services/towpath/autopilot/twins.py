@@ -72,12 +72,17 @@ class Twins:
             if decision.state is DecisionState.TWIN:
                 self.start(decision)
 
-    def start(self, decision: Decision) -> None:
-        """Run a twin. That it is begun, and the task, begin at once: nothing comes between them."""
+    def start(self, decision: Decision) -> asyncio.Event:
+        """Run a twin. Its state and its task begin together: nothing comes between them.
+
+        Return what is set when the state is stored.
+        """
         self._memory.keep(decision)
-        task = asyncio.create_task(self._run(decision), name=f"twin {decision.decision}")
+        stored = asyncio.Event()
+        task = asyncio.create_task(self._run(decision, stored), name=f"twin {decision.decision}")
         self._running[decision.decision] = task
         task.add_done_callback(lambda _: self._running.pop(decision.decision, None))
+        return stored
 
     async def stop(self) -> None:
         """Leave all twins as they are. The next autopilot goes on."""
@@ -157,10 +162,11 @@ class Twins:
         else:
             await self._memory.change(decision)
 
-    async def _run(self, decision: Decision) -> None:
+    async def _run(self, decision: Decision, stored: asyncio.Event) -> None:
         """Begin the twin, and look at both runs until one goes on alone."""
-        await self._memory.change(decision)
         try:
+            await self._memory.change(decision)
+            stored.set()
             operation = await self._begun(decision)
             begun = now()
             view = await self._until_ended(decision, operation)

@@ -205,5 +205,5 @@ def _read(path: Path) -> dict[str, SiteRecord]:
     except ValidationError as error:
         damaged = path.with_suffix(".damaged")
         path.replace(damaged)
-        log.error("the records of sites begin anew, those so far are in %s: %s", damaged, error)
+        log.error("the records of sites begin again from nothing, those so far are in %s: %s", damaged, error)
         return {}

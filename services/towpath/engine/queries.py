@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +53,9 @@ STOP_LIMIT_S = 15.0
 
 _VERDICTS = {Fenced: JobState.FENCED, EventsLost: JobState.FAILED, EventsRenumbered: JobState.FAILED}
 
+STARTS_AT_ONCE = 4
+"""Plans are compiled one after the other. With more at once, halts would find no free thread."""
+
 START_LIMIT_S = 60.0
 """Limit for a start. It takes one or two seconds, and more on a busy machine."""
 
@@ -84,6 +88,7 @@ class Queries:
         self._watch = Watch(session)
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self._compiled: dict[str, tuple[Assignment, DataFrame]] = {}
         """Job → the plan compiled last, for a start after the analysis."""
         self._samples = SampleBuffer()
@@ -143,6 +148,8 @@ class Queries:
         await end([kept.task])
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
+            if not kept.starting.done():
+                _leave(f"query {name} does not end to start")
         await self._end(kept, within_s)
         # Without these, the counters would miss what came since the last interval.
         self._samples.add(kept.query.samples())
@@ -156,9 +163,8 @@ class Queries:
         try:
             async with asyncio.timeout(within_s + STOP_LIMIT_S):
                 await asyncio.to_thread(kept.query.halt, within_s, traceparent())
-        except TimeoutError:
-            log.error("query %s cannot be stopped; leaving", kept.query.assignment.spec.name)
-            os._exit(75)
+        except Exception as error:
+            _leave(f"query {kept.query.assignment.spec.name} cannot be stopped: {error!r}")
 
     async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
         """Compile the job's plan, and keep it for a start. Raises `TowpathError` for what does not fit.
@@ -193,9 +199,10 @@ class Queries:
         while True:
             started_at = time.monotonic()
             try:
-                plan = self._plan_of(kept.query.assignment)
-                kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start, plan))
-                await asyncio.shield(kept.starting)
+                async with self._starts:
+                    plan = self._plan_of(kept.query.assignment)
+                    kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start, plan))
+                    await asyncio.shield(kept.starting)
                 kept.state, kept.error, kept.retried_at = JobState.RUNNING, None, None
                 failure = await self._watch.end_of(kept.query)
             except TowpathError as error:
@@ -232,6 +239,12 @@ class Queries:
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
+
+
+def _leave(why: str) -> NoReturn:
+    """End the engine, so that the agent starts a new one. What runs unseen could write where others do."""
+    log.error("leaving: %s", why)
+    os._exit(75)
 
 
 def _essence(assignment: Assignment) -> Assignment:

@@ -237,16 +237,23 @@ class Query:
         """
         if self.running is None:
             return
-        asked_ns = time.time_ns()
-        self.pause_file.touch()
-        end = time.monotonic() + within_s
-        while self._is_busy(self.running) and time.monotonic() < end:
-            time.sleep(HALT_POLL_S)
-        self.take_in_progress()
-        self.telemetry.halted(traceparent, asked_ns)
+        try:
+            self._await_boundary(self.running, within_s, traceparent)
+        except Exception:
+            # A full disk, for example. It must not run on when the agent believes that it has stopped.
+            log.exception("%s is stopped at once", self.assignment.spec.name)
         self.running.stop()
         self.running = None
         forget_pace(str(self.pause_file))
+
+    def _await_boundary(self, running: StreamingQuery, within_s: float, traceparent: str | None) -> None:
+        asked_ns = time.time_ns()
+        self.pause_file.touch()
+        end = time.monotonic() + within_s
+        while self._is_busy(running) and time.monotonic() < end:
+            time.sleep(HALT_POLL_S)
+        self.take_in_progress()
+        self.telemetry.halted(traceparent, asked_ns)
 
     def _is_busy(self, running: StreamingQuery) -> bool:
         """True while a micro-batch is under way. Spark counts the wait for its events, too."""
