@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from running.waiting import WITHIN_S, eventually
+from towpath.agent import jobs as agent_jobs
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engines import Engines, engine_of
 from towpath.agent.jobs import Jobs
@@ -21,6 +23,7 @@ from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.mesh.names import engine_process, is_engine_process
 from towpath.processes import ChildSpec, Supervisor, find, launch, listed, stop
+from towpath.tasks import end
 
 SHARING = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 NOWHERE = Path("/nowhere")
@@ -286,6 +289,42 @@ async def test_jobs_when_one_has_an_engine_that_is_silent_then_the_others_are_ke
     trial.clients["own"].is_there = True
     await jobs._reconcile()
     assert trial.clients["own"].asked == ["run own"]
+
+
+async def test_jobs_when_the_checkpoint_of_one_is_damaged_then_says_so_and_the_others_are_kept_running(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = await jobs_of(trial, alone("own"), SHARING)
+    position = jobs.store.position
+
+    def damaged(assignment: Assignment) -> dict[str, int]:
+        if assignment.spec.name == "own":
+            raise FileNotFoundError("offsets/7")
+        return position(assignment)
+
+    monkeypatch.setattr(jobs.store, "position", damaged)
+    await jobs._reconcile()
+
+    assert trial.clients[SHARED_ENGINE].asked == [f"run {SHARING.spec.name}"]
+    assert jobs.status(alone("own")).error == "FileNotFoundError: offsets/7"
+
+
+async def test_jobs_when_a_look_fails_in_any_way_then_the_next_one_keeps_them_running(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_jobs, "RECONCILE_S", 0.01)
+    jobs = await jobs_of(trial, SHARING)
+    listed, failures = trial.engines.queries, [RuntimeError("unforeseen")]
+
+    async def queries(*of: Assignment) -> Any:
+        if failures:
+            raise failures.pop()
+        return await listed(*of)
+
+    monkeypatch.setattr(trial.engines, "queries", queries)
+    keeping = asyncio.create_task(jobs.keep())
+    await eventually(lambda: trial.clients[SHARED_ENGINE].asked)
+    await end([keeping])
 
 
 async def test_jobs_when_the_wrong_engine_runs_one_then_it_is_halted_there_and_not_taken_for_its_own(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -56,13 +56,17 @@ class Mirrors:
         return False
 
 
-async def watched(mirrors: Mirrors, monkeypatch: pytest.MonkeyPatch) -> None:
+async def watched(
+    mirrors: Mirrors,
+    monkeypatch: pytest.MonkeyPatch,
+    position: Callable[[Any], dict[str, int]] = lambda assignment: {},
+) -> None:
     own = SimpleNamespace(sleep=mirrors.sleep, gather=asyncio.gather, to_thread=asyncio.to_thread)
     monkeypatch.setattr(mirror_watch, "asyncio", own)
     jobs = SimpleNamespace(
         streams=SimpleNamespace(site="cloud", mirrors=mirrors),
         assignments={"a": SimpleNamespace(inputs=INPUTS)},
-        position=lambda assignment: {},
+        position=position,
     )
     with pytest.raises(asyncio.CancelledError):
         await watch(cast("Any", jobs))
@@ -87,3 +91,19 @@ async def test_watch_when_a_mirror_is_not_fed_then_looks_at_its_origin_at_once(
     await watched(mirrors, monkeypatch)
 
     assert mirrors.looked_after == [2, 3, 3 + EACH_S, 3 + 2 * EACH_S]
+
+
+async def test_watch_when_a_checkpoint_is_just_changing_then_its_mirrors_are_looked_at_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirrors, asked = Mirrors(looks=1), list[Any]()
+
+    def position(assignment: Any) -> dict[str, int]:
+        asked.append(assignment)
+        if len(asked) == 1:
+            raise FileNotFoundError("offsets/7")
+        return {}
+
+    await watched(mirrors, monkeypatch, position)
+
+    assert mirrors.looked_after == [2 * EACH_S]

@@ -13,6 +13,8 @@ from towpath import tasks
 from towpath.agent import reception
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.reception import Reception
+from towpath.checkpoints.manifest import manifest_of
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
@@ -65,3 +67,32 @@ async def test_open_when_another_operation_brings_state_then_receives_its_transf
     await opened.close_all()
 
     assert watched == []
+
+
+async def test_open_when_the_task_of_the_same_operation_has_died_then_receives_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    async def failing_once(_: Any, operation: str, *__: Any, **___: Any) -> str:
+        calls.append(operation)
+        if len(calls) == 1:
+            raise TypeError("argument should be a str")
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(reception, "receive", failing_once)
+    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS), "s")
+    assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "standby-1"})
+
+    async def receives_again() -> bool:
+        await opened.open(assignment)
+        return len(calls) == 2
+
+    await eventually(receives_again)
+    await opened.close_all()
+
+
+def test_manifest_when_a_path_is_no_text_then_is_refused() -> None:
+    with pytest.raises(TowpathError, match="an unreadable manifest"):
+        manifest_of('{"files": [[1, "x"]], "sizes": []}')

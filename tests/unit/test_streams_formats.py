@@ -102,6 +102,12 @@ def test_senml_pack_when_it_is_none_then_has_a_reason(pack: bytes) -> None:
         said({"kind": "senml"}, pack)
 
 
+@pytest.mark.parametrize("time", ['"t": 1.7e12', '"t": 1e20', '"bt": 1.7e308, "t": 1.7e308'])
+def test_senml_pack_when_its_time_is_no_date_then_has_a_reason(time: str) -> None:
+    with pytest.raises(Unreadable, match="no time in seconds"):
+        said({"kind": "senml"}, f'[{{"n": "a", "v": 1, {time}}}]'.encode())
+
+
 def test_senml_pack_when_a_name_has_two_values_then_has_a_reason() -> None:
     with pytest.raises(Unreadable, match="two values of 'a'"):
         said({"kind": "senml"}, b'[{"n": "a", "v": 1}, {"n": "a", "v": 2}]')

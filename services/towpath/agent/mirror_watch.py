@@ -66,12 +66,12 @@ async def _read_here(jobs: Jobs) -> list[tuple[ResolvedInput, int]]:
     """
     found: dict[tuple[str, str], tuple[ResolvedInput, int]] = {}
     unknown: set[tuple[str, str]] = set()
-    for assignment in list(jobs.assignments.values()):
+    for job, assignment in list(jobs.assignments.items()):
         away = [entry for entry in assignment.inputs if MirrorSpec.of(entry, jobs.streams.site)]
         try:
             position = await asyncio.to_thread(jobs.position, assignment) if away else {}
         except (OSError, ValueError) as error:  # The checkpoint is just changing.
-            log.debug("the position of %s is not known: %s", assignment.spec.name, error)
+            log.debug("the position of %s is not known: %s", job, error)
             unknown |= {(entry.site, entry.stream) for entry in away}
             continue
         for entry in away:

@@ -20,6 +20,8 @@ from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import Login
 from towpath.contracts.data_plane import (
+    BATCH_HEADER,
+    MESSAGE_ID_HEADER,
     batch_label,
     intake_subject,
     output_stream,
@@ -227,6 +229,20 @@ async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_fo
     assert await known_at_restart(connection, 9, epoch=1) == set()
     assert len(await known_at_restart(connection, 7, epoch=1)) == 8_000
     assert await known_at_restart(connection, 0, epoch=1, generation=2) == set()
+
+
+async def test_published_since_when_an_owner_wrote_labels_that_are_none_then_its_successor_starts(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.outputs.set_epoch("hourly", 1, OUTPUT, owner="jfk")
+    await publish(connection, results(1, 0, 10), batch=5)
+    await publish(connection, results(1, 10, 10), batch=6)
+    for number, label in enumerate(("abc", "1." + "9" * 5000, "")):
+        headers = {BATCH_HEADER: label, MESSAGE_ID_HEADER: f"forged-{number}"}
+        await connection.jetstream().publish(sink_subject("jfk", "jfk", "hourly", 1), b"{}", headers=headers)
+    await publish(connection, results(1, 20, 10), batch=6)
+
+    assert await known_at_restart(connection, 6, epoch=1) == {f"hourly/{n}" for n in range(10, 30)}
 
 
 async def test_published_since_when_another_run_had_the_output_then_all_of_its_ids_are_found(
