@@ -22,6 +22,9 @@ from towpath.telemetry.intervals import KEPT_SINGLE_S
 from towpath.telemetry.metric_store import MetricStore
 
 T0 = 1_800_000_000.0
+NOW = T0 + 86_400.0
+"""Behind all samples: a store leaves out those of a time to come."""
+
 COUNTER, GAUGE = "stream.events", "stream.size"
 
 REFERENCE: dict[Aggregation, Callable[[list[float]], float]] = {
@@ -73,7 +76,7 @@ def store_with(history: list[Sample], *, cuts: list[int], **options: int) -> Ite
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "metrics.db"
         edges = sorted({0, len(history), *(cut % len(history) for cut in cuts)})
-        store = MetricStore(path, clock=lambda: T0, **options)
+        store = MetricStore(path, clock=lambda: NOW, **options)
         for begin, end in pairwise(edges):
             store.add(history[begin:end])
             store.close()
@@ -170,7 +173,7 @@ def test_points_when_series_take_turns_and_come_late_then_are_those_of_the_sampl
         for n, (history, after) in enumerate(late)
     }
     with tempfile.TemporaryDirectory() as directory:
-        store = MetricStore(Path(directory) / "metrics.db", clock=lambda: T0)
+        store = MetricStore(Path(directory) / "metrics.db", clock=lambda: NOW)
         for portion in range(0, 60, 7):
             for history in given_histories.values():
                 store.add(history[portion : portion + 7])

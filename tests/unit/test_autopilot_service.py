@@ -383,3 +383,26 @@ def test_window_when_its_factor_does_not_suit_its_cause_then_is_refused(cause: s
     times = {"begins": begins, "ends": begins + timedelta(minutes=1)}
     with pytest.raises(ValidationError):
         AnnounceWindow.model_validate({"site": "jfk", "cause": cause, "factor": factor, **times})
+
+
+def test_memory_when_a_move_failed_late_then_its_places_are_known_as_failed_from_that_moment() -> None:
+    memory = Memory(cast(Announcements, Mesh()))
+    begun = Decision.model_validate({**DecisionChanged.example["now"], "due": now() - timedelta(hours=1)})
+
+    memory.keep(begun.model_copy(update={"state": DecisionState.FAILED}))
+
+    assert memory.failed(600) == {(move.job, move.target) for move in begun.moves}
+    memory.keep(begun.model_copy(update={"state": DecisionState.FAILED}), now() - timedelta(hours=1))
+    assert memory.failed(600) == frozenset()
+
+
+async def test_autopilot_when_a_move_of_a_decision_failed_then_jobs_that_moved_before_may_stay() -> None:
+    trial = Trial(Mesh(), AutopilotMode.ACT)
+    moves = [{"job": "clean", "origin": "jfk", "target": "cloud"}]
+    failed = {**DecisionChanged.example["now"], "state": "failed", "moves": moves, "outcome": None}
+    trial.memory.keep(Decision.model_validate(failed))
+
+    async with trial.flying():
+        await trial.looks(2)
+
+    assert trial.pilot.trouble is None

@@ -1,7 +1,8 @@
-"""Down shares ten seconds between the supervisor and what the supervisor leaves behind."""
+"""Down ends all within ten seconds, and up tells the supervisor what an earlier one did not."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,8 +10,10 @@ import pytest
 
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import down
+from towpath.mesh.lifecycle import down, up
 from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.provisioning import provision
+from towpath.mesh.settings import spec_of_sites
 
 
 def test_down_when_nothing_ends_by_itself_then_waits_ten_seconds_at_most(
@@ -35,3 +38,17 @@ def test_down_when_nothing_ends_by_itself_then_waits_ten_seconds_at_most(
     others = [grace_s for name, grace_s in graces.items() if name != SUPERVISOR]
     assert len(others) == 2
     assert graces[SUPERVISOR] + max(others) <= 10
+
+
+def test_up_when_an_earlier_one_was_killed_before_it_told_the_supervisor_then_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(lifecycle, "find", lambda run, name: SimpleNamespace(pid=4711))
+    monkeypatch.setattr(lifecycle.os, "kill", lambda pid, number: told.append((pid, number)))
+    home, spec = Home(tmp_path), spec_of_sites("jfk,lga")
+    provision(home, spec)
+
+    up(home, spec, supervisor=["unused"])
+
+    assert told == [(4711, signal.SIGHUP)]

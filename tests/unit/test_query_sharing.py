@@ -8,6 +8,9 @@ from towpath.contracts.operators import Chain, Window
 from towpath.contracts.pipeline import PolicyName
 from towpath.queries.checking import check
 from towpath.queries.compilation import Asked, compiled
+from towpath.queries.evaluation.group import Group
+from towpath.queries.evaluation.history import Pane
+from towpath.queries.evaluation.totals import Totals
 from towpath.queries.explanation import explanation
 from towpath.queries.parsing import parse
 from towpath.queries.planning import SharedPlan, shared_plan
@@ -157,3 +160,19 @@ def test_jobs_when_all_queries_take_a_sample_then_read_no_more_than_the_largest(
 
     assert sample(asked) is None
     assert sample(f"{asked} WITH SAMPLE 0.5") == 0.5
+
+
+def test_state_of_a_group_when_the_windows_of_its_keys_are_over_then_forgets_the_keys() -> None:
+    text = f"{STREAM}a = COMPUTE AVG(s, 10 s) BY tail EVERY 10 s  b = COMPUTE MAX(a, 10 s) EVERY 10 s"
+    asked = check(parse(text))
+    planned = shared_plan(asked, dict.fromkeys(asked.sources, (0,)), ["jfk"])
+    group, [tail] = Group(planned.program), planned.program.queries[0].by
+    empty = len(Group(planned.program).state)
+    for number in range(50):
+        totals = {kept.argument: Totals(count=1, sum=[1.0]) for kept in planned.kept}
+        group.take([Pane(10_000_000, {tail.column: f"n{number}"}, (1, 0), totals, {})])
+    assert [*group.answers(10_000_000)]
+
+    assert not [*group.answers(3_600_000_000)]
+
+    assert len(group.state) < empty + 50
