@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,8 +16,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from towpath.contracts.data_plane import (
+    NO_BATCH,
     NO_RESPONDERS,
     ResultSubject,
+    batch_of,
+    label_order,
     output_id,
     overlap_range,
     storing_times,
@@ -189,6 +192,21 @@ async def pages_before(
             return
         yield messages
         last = first - 1
+
+
+def order_of(message: StoredMessage) -> tuple[int, ...]:
+    """Return where the micro-batch that published a message comes, see `data_plane.label_order`."""
+    return label_order(batch_of(message.headers))
+
+
+def reaches_before(messages: Sequence[StoredMessage], order: tuple[int, ...]) -> bool:
+    """Tell if a page begins before a micro-batch, so that nothing of it lies before the page.
+
+    A message without a label, which no job makes, does not say that.
+    """
+    labelled = (message for message in messages if batch_of(message.headers) != NO_BATCH)
+    first = next(labelled, None)
+    return first is not None and order_of(first) < order
 
 
 async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[str]:

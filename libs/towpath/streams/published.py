@@ -10,15 +10,12 @@ from __future__ import annotations
 from nats.aio.client import Client
 
 from towpath.contracts.data_plane import (
-    NO_BATCH,
     OVERLAP,
-    batch_of,
-    label_order,
     overlap_range,
     shadow_stream,
 )
 from towpath.streams.ownership import is_behind
-from towpath.streams.pages import PAGE_DEADLINE_S, overlap, pages_before
+from towpath.streams.pages import PAGE_DEADLINE_S, order_of, overlap, pages_before, reaches_before
 from towpath.streams.stream_view import stream_view
 
 
@@ -51,11 +48,7 @@ async def published_since(
     after, through = overlap_range(mark)
     for behind, newest in ((through, output.last), (0, min(after, output.last))):
         async for messages in pages_before(connection, site, stream, newest, after=behind):
-            labels = [batch_of(m.headers) for m in messages]
-            ours = zip(labels, messages, strict=True)
-            found |= {m.identity for label, m in ours if label_order(label) >= (generation, batch)}
-            # A message without a label, which no job makes, does not say that all before it is older.
-            first = next((label for label in labels if label != NO_BATCH), None)
-            if first is not None and label_order(first) < (generation, batch):
+            found |= {each.identity for each in messages if order_of(each) >= (generation, batch)}
+            if reaches_before(messages, (generation, batch)):
                 return found
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from nats.aio.client import Client
 
-from towpath.contracts.data_plane import NO_BATCH, batch_of, label_order
+from towpath.contracts.data_plane import label_order
 from towpath.streams import pages
 
 DIGEST_BYTES = 16
@@ -43,10 +43,10 @@ class StoredIds:
         A run that goes on from a checkpoint repeats messages that were published and not yet committed.
         Raises `TimeoutError` when the site does not answer.
         """
+        order = label_order(label)
         async for messages in pages.pages_before(self._connection, self._site, stream, last):
-            self._add(message for message in messages if _order(message) >= label_order(label))
-            first = next((message for message in messages if batch_of(message.headers) != NO_BATCH), None)
-            if first is not None and _order(first) < label_order(label):
+            self._add(message for message in messages if pages.order_of(message) >= order)
+            if pages.reaches_before(messages, order):
                 return
 
     async def read_overlap(self, stream: str, mark: str) -> None:
@@ -63,7 +63,3 @@ class StoredIds:
 
 def _digest(identity: str) -> bytes:
     return hashlib.blake2b(identity.encode(), digest_size=DIGEST_BYTES).digest()
-
-
-def _order(message: pages.StoredMessage) -> tuple[int, ...]:
-    return label_order(batch_of(message.headers))
