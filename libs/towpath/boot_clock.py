@@ -1,8 +1,12 @@
-"""A clock that goes on while the machine sleeps."""
+"""The time since the machine started: its length, and its name."""
 
 from __future__ import annotations
 
 import time
+from functools import cache
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def seconds_since_boot() -> float:
@@ -12,3 +16,16 @@ def seconds_since_boot() -> float:
     and a sender's patience.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@cache
+def boot_id() -> str:
+    """Return the kernel's name for the time since the machine started; empty where it has none.
+
+    After another start, a process may have the pid and also the start time of an earlier one: many small
+    machines have no clock that goes on while they are off.
+    """
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

@@ -17,7 +17,7 @@ import psutil
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import claim
-from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, has_ended, read_record
+from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, forget, has_ended, read_record
 from towpath.processes.spec import ChildSpec
 from towpath.tasks import NotInTime, wait_until
 
@@ -106,7 +106,7 @@ def stop(run: Path, name: str, *, grace_s: float) -> bool:
         _signal(survivors, psutil.Process.terminate)
         _gone(survivors, min(LEFTOVER_GRACE_S, grace_s))
     kill_all(survivors)
-    (run / f"{name}.json").unlink(missing_ok=True)
+    forget(run, record)
     return bool(tree)
 
 
@@ -122,6 +122,8 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 
 def _tree(record: PidRecord) -> list[psutil.Process]:
     """Return the process, its descendants, and those of its session whose parents have died."""
+    if not record.is_of_this_boot:
+        return []
     leader = record.process
     members = [] if leader is None else [leader, *_children(leader)]
     if leader is not None or not psutil.pid_exists(record.pid):
@@ -163,7 +165,7 @@ def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             send(process)
 
 

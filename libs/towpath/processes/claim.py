@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from towpath.boot_clock import boot_id
+
 ALREADY_CLAIMED = 75
 """Exit code when another process holds the name (`EX_TEMPFAIL` of sysexits.h)."""
 
@@ -44,6 +46,7 @@ def claim(run: Path, name: str, command: list[str], *, version: str = "", restar
     record = {
         "pid": os.getpid(),
         "create_time": psutil.Process().create_time(),
+        "boot": boot_id(),
         "name": name,
         "command": command,
         "version": version,

@@ -28,7 +28,14 @@ from towpath.containers.running import MEGABYTE, Description, Look
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import child
-from towpath.processes.record import ContainerRecord, PidRecord, read_record, write_record
+from towpath.processes.record import (
+    ContainerRecord,
+    PidRecord,
+    ProcessIdentity,
+    forget,
+    read_record,
+    write_record,
+)
 from towpath.processes.spec import ChildSpec, Container
 from towpath.tasks import NotInTime, wait_until
 
@@ -122,7 +129,7 @@ def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
         if process is not None:
             _end(process, grace_s)
         return process is not None
-    (run / f"{record.name}.json").unlink(missing_ok=True)
+    forget(run, record)
     return ran
 
 
@@ -209,7 +216,7 @@ def _recorded(run: Path, record: PidRecord, found: Look, log: Path) -> PidRecord
     while found.running and time.monotonic() < end:
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(first(found))
-            started = record.model_copy(update={"pid": process.pid, "create_time": process.create_time()})
+            started = record.model_copy(update=ProcessIdentity.of(process).model_dump())
             write_record(run, started)
             return started
         time.sleep(0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 from pydantic import ValidationError
 
+from towpath.boot_clock import boot_id
 from towpath.contracts.message import Model
 
 CLOCK_TOLERANCE_S = 1.5
@@ -41,10 +42,24 @@ class ProcessIdentity(Model):
     """0 before the start: a container is listed before it is created."""
     create_time: float
     """Start of the process, seconds since the epoch."""
+    boot: str = ""
+    """See `boot_id`. Empty in what an earlier version wrote."""
+
+    @classmethod
+    def of(cls, process: psutil.Process) -> ProcessIdentity:
+        """Return the identity of a live process. Raises `psutil.NoSuchProcess`."""
+        return cls(pid=process.pid, create_time=process.create_time(), boot=boot_id())
+
+    @property
+    def is_of_this_boot(self) -> bool:
+        """False if the machine has started again since. Then nothing of the process is left."""
+        return self.boot in ("", boot_id())
 
     @property
     def process(self) -> psutil.Process | None:
         """Return the live process, or None if it has ended."""
+        if not self.is_of_this_boot:
+            return None
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
@@ -91,3 +106,9 @@ def write_record(run: Path, record: PidRecord) -> None:
     temporary = run / f".{record.name}.json.{os.getpid()}"
     temporary.write_text(record.model_dump_json())
     temporary.replace(run / f"{record.name}.json")
+
+
+def forget(run: Path, record: PidRecord) -> None:
+    """Remove a pid file, unless it is that of a next process by now."""
+    if read_record(run, record.name) == record:
+        (run / f"{record.name}.json").unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ import pytest
 from running.waiting import WITHIN_S, until
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.processes import ChildSpec, find, launch, listed, rotate_log, stop
+from towpath.processes import child as children
 from towpath.processes.child import status
 from towpath.processes.claim import AUTOGROUP
 
@@ -156,6 +157,47 @@ def test_find_gives_nothing_when_the_pid_belongs_to_another_process_now(run: Pat
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_stop_leaves_a_session_alone_when_its_number_was_ours_before_the_machine_started_again(
+    run: Path, tmp_path: Path
+) -> None:
+    launch(child(tmp_path, SLEEPER), run)
+    path = run / "worker.json"
+    earlier = json.loads(path.read_text())
+    stop(run, "worker", grace_s=0)
+    bystander = child(tmp_path, PARENT.format(own_session=False, life=0), "bystander")
+    started = launch(bystander, run)
+    started.wait(WITHIN_S)
+    left = int(output_of(bystander))
+    path.write_text(json.dumps(earlier | {"pid": started.pid, "boot": "an earlier one"}))
+    assert not stop(run, "worker", grace_s=0)
+    assert psutil.pid_exists(left)
+
+
+def test_find_gives_nothing_when_the_machine_has_started_again(run: Path, tmp_path: Path) -> None:
+    launch(child(tmp_path, SLEEPER), run)
+    path = run / "worker.json"
+    path.with_name("earlier.json").write_text(
+        json.dumps(json.loads(path.read_text()) | {"boot": "an earlier one", "name": "earlier"})
+    )
+    assert find(run, "worker") is not None
+    assert find(run, "earlier") is None
+
+
+def test_stop_leaves_the_pid_file_when_it_is_of_a_next_process_by_now(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(child(tmp_path, SLEEPER), run)
+    end_all = children.kill_all
+
+    def slowly(processes: Iterable[psutil.Process]) -> None:
+        end_all(processes)
+        launch(child(tmp_path, SLEEPER), run)
+
+    monkeypatch.setattr(children, "kill_all", slowly)
+    assert stop(run, "worker", grace_s=0)
+    assert find(run, "worker") is not None
 
 
 def test_find_gives_nothing_when_the_process_was_killed(run: Path, tmp_path: Path) -> None:

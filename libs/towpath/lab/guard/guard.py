@@ -150,10 +150,7 @@ class Guard:
     def _hold(self, rule: GuardedRule, before: Held, fault: HeldFault) -> None:
         remembered = dict(fault.remember(rule.target, before.remembered))
         known = [each for each in before.processes if each.process is not None]
-        found = [
-            ProcessIdentity(pid=process.pid, create_time=process.create_time())
-            for process in rule.target.processes()
-        ]
+        found = [ProcessIdentity.of(process) for process in rule.target.processes()]
         processes = known + [each for each in found if each not in known]
         self._record.put(before.model_copy(update={"processes": processes, "remembered": remembered}))
         if self._sentinel is not None:

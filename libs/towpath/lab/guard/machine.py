@@ -135,6 +135,8 @@ def empty(directory: Path) -> None:
 
 def _is_its_own(record: PidRecord) -> bool:
     """Return true unless another process has its pid. Those that it started may outlive it."""
+    if not record.is_of_this_boot:
+        return False
     try:
         started = psutil.Process(record.pid).create_time()
     except psutil.NoSuchProcess:
