@@ -84,6 +84,26 @@ async def test_messages_when_some_are_lost_with_the_connection_then_later_ones_d
     assert list(connection.stored) == [message.identity for message in messages]
 
 
+async def test_batch_when_the_link_is_slow_then_is_tried_as_long_as_results_are_stored() -> None:
+    class Slow(Connection):
+        """A connection over which a message takes a tenth of a second."""
+
+        async def publish(self, subject: str, body: bytes, reply: str, headers: dict[str, str]) -> None:
+            nonlocal now
+            now += 0.1
+            self.stored.setdefault(headers[MESSAGE_ID_HEADER])
+            asyncio.get_running_loop().call_soon(self.answer, reply)
+            self.sent += 1
+
+    now, connection = 0.0, Slow()
+    messages = [Outgoing("sink.jfk.jfk.hourly.1", f"{number}", b"{}") for number in range(2_000)]
+    sending = Publisher(always(cast("Any", connection)), clock=lambda: now)
+
+    assert await sending.publish(messages, site="jfk", stream="OUT_hourly", batch="1.0") == 2_000
+
+    assert (connection.sent, now > 3 * sending.patience_s) == (2_000, True)
+
+
 async def test_messages_when_the_machine_slept_longer_than_ids_are_remembered_then_are_not_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

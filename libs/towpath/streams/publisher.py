@@ -78,8 +78,9 @@ class Publisher:
 
     connect: Connect
     patience_s: float = 60.0
-    """Seconds for which a batch is tried: longer than a broker's restart, shorter than streams remember ids.
-    After it the query fails, and the next one reads back what is stored (`published_since`)."""
+    """Seconds for which a batch is tried since all that it sent was stored: longer than a broker's restart,
+    shorter than streams remember ids. After it the query fails, and the next one reads back what is stored
+    (`published_since`)."""
     clock: Callable[[], float] = seconds_since_boot
     _aside: set[str] = field(default_factory=set)
     """Subjects whose messages go to the shadow at present."""
@@ -89,27 +90,38 @@ class Publisher:
     _shared: dict[str, SharedOutput] = field(default_factory=dict)
     """Subject → what another run has stored in its output meanwhile."""
 
-    async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
+    async def publish(
+        self,
+        messages: Sequence[Outgoing],
+        *,
+        site: str,
+        stream: str,
+        batch: str,
+        on_stored: Callable[[], None] = lambda: None,
+    ) -> int:
         """Store all messages, in order; all have one subject. Return the number of new ones.
+
+        `on_stored` is called for each that is stored now, or was before.
 
         Raises `Fenced` when the stream at `site` accepts a later epoch, `Unpublished` when it cannot be
         reached in time or refuses for another reason (full, say).
         """
-        sending = _Sending(messages, batch)
+        sending = _Sending(messages, batch, on_stored)
         subject = messages[0].subject
         loop = asyncio.get_running_loop()
-        end = self.clock() + self.patience_s
         try:
             self._pass_over(subject, sending)
-            heard_at, left = loop.time(), sending.left
+            heard_at, sure_at, left = loop.time(), self.clock(), sending.left
             while not await self._round(sending, subject, site, stream):
                 changing = sending.unheard and await self._is_changing(subject, site, stream)
                 self._pass_over(subject, sending)
+                if sending.left < left and not sending.is_in_doubt:
+                    sure_at = self.clock()
                 if not changing or sending.left < left:
                     heard_at, left = loop.time(), sending.left
                 elif loop.time() - heard_at > UNHEARD_S:
                     raise Fenced(f"{subject} is accepted nowhere: {stream} is at an earlier epoch")
-                if self.clock() > end:
+                if self.clock() > sure_at + self.patience_s:
                     raise Unpublished(f"{sending.left} results not stored at {site}: {sending.trouble}")
                 await asyncio.sleep(CHANGING_S if changing else RETRY_S)
         finally:
@@ -161,15 +173,18 @@ class Publisher:
 class _Sending:
     """One batch under way. It knows which messages are acknowledged."""
 
-    def __init__(self, messages: Sequence[Outgoing], batch: str) -> None:
+    def __init__(self, messages: Sequence[Outgoing], batch: str, on_stored: Callable[[], None]) -> None:
         self.messages = messages
         self.headers = {MQTT_QOS_HEADER[0]: MQTT_QOS_HEADER[1], BATCH_HEADER: batch}
         self.pending = set(range(len(messages)))
         self.new = 0
         self.unheard = False
         self.trouble = "no acknowledgement"
+        self._on_stored = on_stored
         self._sender: AcknowledgedSender | None = None
         self._rounds = 0
+        self._sent_through = -1
+        """Index of the last message that was sent."""
         self._unacknowledged = 0
         self._progress = asyncio.Event()
 
@@ -182,6 +197,11 @@ class _Sending:
     @property
     def left(self) -> int:
         return len(self.pending)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True if messages were sent of which no one knows if they are stored."""
+        return min(self.pending, default=len(self.messages)) <= self._sent_through
 
     async def round(
         self, connection: Client, *, aside: bool, is_stale: Callable[[], bool] = lambda: False
@@ -199,6 +219,7 @@ class _Sending:
             if count % BURST == 0:
                 await asyncio.sleep(0)
                 if is_stale():
+                    await self._settle(0)  # What is under way over a slow link need not be sent twice.
                     return False
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False
@@ -232,6 +253,7 @@ class _Sending:
     async def _send(self, sender: AcknowledgedSender, index: int, *, aside: bool) -> None:
         message = self.messages[index]
         self._unacknowledged += 1
+        self._sent_through = max(self._sent_through, index)
         subject, headers = message.subject, {**self.headers, MESSAGE_ID_HEADER: message.identity}
         if aside:
             headers[MESSAGE_ID_HEADER] = shadow_id(subject, message.identity)
@@ -250,6 +272,7 @@ class _Sending:
             self.pending.discard(heard.number)
             self._unacknowledged -= 1
             self.new += not heard.is_repeated
+            self._on_stored()
         self._progress.set()
 
 

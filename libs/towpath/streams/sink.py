@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
@@ -35,8 +36,11 @@ from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
 
-PUBLISH_LIMIT_S = 180.0
-"""Longer than the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+T = TypeVar("T")
+
+STANDSTILL_S = 180.0
+"""Time without a stored result. All that the publisher waits for has a shorter deadline, so only a bug
+reaches it, and then a batch must fail, not hang."""
 
 PENDING_BYTES = 256 * 1024**2
 """Bytes of a micro-batch's results that may wait to be sent."""
@@ -90,11 +94,21 @@ class SinkConnection:
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store messages; blocks. Return the number of new ones. Raises `Fenced` or `Unpublished`."""
+        stored = before = 0
 
-        async def work() -> int:
-            return await self._publisher.publish(messages, site=site, stream=stream, batch=batch)
+        def on_stored() -> None:
+            nonlocal stored
+            stored += 1
 
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+        publishing = self._start(
+            self._publisher.publish(messages, site=site, stream=stream, batch=batch, on_stored=on_stored)
+        )
+        while not concurrent.futures.wait([publishing], STANDSTILL_S).done:
+            if stored == before:
+                publishing.cancel()
+                raise Unpublished(f"{stored} of {len(messages)} results stored, and no more came")
+            before = stored
+        return publishing.result()
 
     def life_of(self, *, site: str, stream: str) -> str:
         """See `stream_life`; blocks."""
@@ -102,12 +116,12 @@ class SinkConnection:
         async def work() -> str:
             return await stream_life(await self._connected(), site, stream)
 
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+        return self._start(work()).result()
 
     def published_since(
         self, *, site: str, stream: str, job: str, epoch: int, generation: int, batch: int
     ) -> set[str]:
-        """See `published_since`; blocks."""
+        """See `published_since`; blocks. Raises `Unpublished` when the site does not answer."""
 
         async def work() -> set[str]:
             client = await self._connected()
@@ -115,7 +129,10 @@ class SinkConnection:
                 client, site=site, stream=stream, generation=generation, batch=batch, job=job, epoch=epoch
             )
 
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+        try:
+            return self._start(work()).result()
+        except (nats.errors.Error, TimeoutError) as error:
+            raise Unpublished(f"{stream} at {site} cannot be read back: {error}") from error
 
     def look_up(self, stream: str, serial: int) -> Future[StoredMessage | None]:
         """Look up a message of one of the site's own streams or mirrors; None if it is not kept.
@@ -129,7 +146,11 @@ class SinkConnection:
                 found = await page(client, self.site, stream, serial, 1)
             return next((message for message in found if message.serial == serial), None)
 
-        return asyncio.run_coroutine_threadsafe(work(), self._loop)
+        return self._start(work())
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run work on the connection's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 @dataclass(frozen=True)
