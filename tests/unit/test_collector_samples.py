@@ -15,7 +15,7 @@ from towpath.collector.migrations import MigrationSamples, samples_of_end, sampl
 from towpath.collector.own_samples import OwnSamples
 from towpath.collector.rule_metrics import LATE_S, MOST_SERIES, RuleMetrics, SampleQueue, sample_of
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState, OperationView
-from towpath.contracts.events import OperationEnded
+from towpath.contracts.events import OperationEnded, SecurityRefused
 from towpath.contracts.metrics import Metric, Sample
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -152,14 +152,22 @@ async def test_metrics_of_rules_when_a_site_makes_up_names_then_are_few_and_othe
     async def subscribe(_: type[Metric], handler: Any, site: str) -> None:
         hear.append(handler)
 
-    metrics = RuleMetrics(cast("Bus", SimpleNamespace(subscribe=subscribe)), lambda: ["jfk"])
+    told: list[SecurityRefused] = []
+
+    async def publish(event: SecurityRefused) -> None:
+        told.append(event)
+
+    bus = SimpleNamespace(subscribe=subscribe, publish=publish)
+    metrics = RuleMetrics(cast("Bus", bus), lambda: ["jfk"])
     await metrics.measure()
-    for number in range(MOST_SERIES + 5):
+    for number in range(MOST_SERIES + 100):
         await hear[0](Metric(site="jfk", entity=f"e{number}", name="wait_s", value=0.5, at=BEGIN))
     await hear[0](Metric(site="jfk", entity="e0", name="wait_s", value=0.7, at=BEGIN))
     await hear[0](Metric(site="lga", entity="engine", name="wait_s", value=0.5, at=BEGIN))
 
     assert len(metrics._waiting._heard) == MOST_SERIES + 2
+    assert 0 < len(told) < 100
+    assert {event.who for event in told} == {"jfk"}
 
 
 class Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from running.attacks import consumer
+from running.waiting import eventually
 from towpath.contracts.data_plane import gate_prefix, mirror_delivery
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.streams import gate as gates
@@ -24,6 +26,7 @@ class Site:
         self.sent: list[tuple[str, bytes, str]] = []
         self.told: list[Any] = []
         self.asked: list[tuple[str, str]] = []
+        self.tasks: list[asyncio.Task[None]] = []
         self.is_known = True
         self.connection = self
         self.gate = Gate(cast("Any", self), "jfk", self.permits)
@@ -44,9 +47,18 @@ class Site:
         return (reader, stream) == ("cloud", "IN")
 
     async def request(self, call: str, body: bytes = b"", reader: str = "cloud", reply: str = "") -> None:
-        subject = f"{gate_prefix('jfk', reader)}.{call}"
-        message = SimpleNamespace(subject=subject, data=body, reply=reply or f"_INBOX.{reader}.agent.r")
-        await self.gate._take(cast("Any", message))
+        await self.gate._take(_message(call, body, reader, reply))
+
+    async def arrive(self, call: str, reader: str) -> None:
+        await self.deliver(_message(call, b"", reader))
+
+    def own(self, task: asyncio.Task[None]) -> None:
+        self.tasks.append(task)
+
+
+def _message(call: str, body: bytes, reader: str, reply: str = "") -> Any:
+    subject = f"{gate_prefix('jfk', reader)}.{call}"
+    return SimpleNamespace(subject=subject, data=body, reply=reply or f"_INBOX.{reader}.agent.r")
 
 
 async def test_request_when_the_reader_reads_the_stream_then_jetstream_answers_it_itself() -> None:
@@ -121,3 +133,26 @@ async def test_reader_when_it_was_let_through_then_no_one_is_asked_again_for_som
     for _ in range(3):
         await site.request("DIRECT.GET.IN")
     assert site.asked == [("cloud", "IN")]
+
+
+async def test_reader_when_another_asks_too_much_then_is_heard_nevertheless() -> None:
+    site = Site()
+    answers = asyncio.Event()
+
+    async def permits(reader: str, stream: str) -> bool:
+        site.asked.append((reader, stream))
+        await answers.wait()
+        return True
+
+    site.gate._permits = permits
+    await site.gate.open()
+    for number in range(gates.PENDING + 5):
+        await site.arrive(f"DIRECT.GET.IN{number}", "lga")
+    await site.arrive("DIRECT.GET.IN", "cloud")
+    await eventually(lambda: ("cloud", "IN") in site.asked)
+    assert len(site.asked) == gates.PENDING + 1
+
+    answers.set()
+    await eventually(lambda: len(site.sent) == gates.PENDING + 1)
+    await site.arrive("DIRECT.GET.IN", "lga")
+    await eventually(lambda: ("lga", "IN") in site.asked)

@@ -129,3 +129,18 @@ async def test_copy_when_it_is_behind_then_is_not_complete(
     monkeypatch.setattr(Following, "lag_s", LAG_S + 1)
 
     assert not await answers(copies)
+
+
+async def test_copy_when_the_storage_was_killed_before_it_was_deleted_then_is_deleted_later(
+    copies: Copies, tmp_path: Path
+) -> None:
+    await tell(copies, jfk=[METRICS], lga=[METRICS])
+    await copies.close()
+    only = [ValueCopy(owner="lga", streams=[METRICS])]
+    (tmp_path / "copies.json").write_bytes(copies_module._LIST.dump_json(only))
+
+    later = Copies(cast("Client", None), tmp_path, StorageSpec())
+    await later.start()
+
+    assert files(tmp_path) == ["lga.db"]
+    await later.close()

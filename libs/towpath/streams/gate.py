@@ -13,6 +13,7 @@ import json
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,8 +51,8 @@ GRANTED_S = 60.0
 """No one is asked again about a reader that was let through within this time."""
 
 ASK_S = 5.0
-PENDING = 256
-"""Requests that may wait at once. More are dropped, and their readers ask again."""
+PENDING = 64
+"""Requests of one reader that may wait at once. More are dropped, and it asks again."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,18 @@ class Gate:
         After that, it passes as long as no one can be asked: sites go on without coordinator and collector.
         """
         self._refusals = Refusals(f"gate of {site}", bus.publish)
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._waiting: Counter[str] = Counter()
+        """Reader → its requests under way. Each has a number of its own: one of them may be a stolen site."""
 
     async def open(self) -> None:
         """Take requests from now on, as long as the bus lives."""
 
         async def on_message(message: Msg) -> None:
-            if len(self._waiting) < PENDING:
+            reader = message.subject.split(".")[2]
+            if self._waiting[reader] < PENDING:
+                self._waiting[reader] += 1
                 task = asyncio.create_task(self._take(message))
-                self._waiting.add(task)
-                task.add_done_callback(self._waiting.discard)
+                task.add_done_callback(lambda _: self._waiting.subtract([reader]))
                 self._bus.own(task)
 
         await self._bus.connection.subscribe(f"{gate_prefix(self._site, '*')}.>", cb=on_message)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 
 from towpath.bus import Bus
+from towpath.bus.authenticity import Refusals
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Metric, Sample
 from towpath.telemetry.intervals import KEPT_S
 from towpath.telemetry.selection import RULE_PREFIX
-
-log = logging.getLogger(__name__)
 
 MOST_WAITING = 50_000
 """Samples between two rounds, because a rule may measure each event. Beyond this, the oldest are dropped."""
@@ -67,6 +65,7 @@ class RuleMetrics:
 
     def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
         self._bus = bus
+        self._refusals = Refusals("collector", bus.publish)
         self._sites = sites
         """Blocks, because it reads the mesh's state."""
         self._scopes: set[str] = set()
@@ -93,7 +92,8 @@ class RuleMetrics:
             for each in forgotten:
                 del known[each]
             if not forgotten:
-                log.warning("%s measures more than %d things; left out: %s", metric.site, MOST_SERIES, series)
+                why = f"it measures more than {MOST_SERIES} things"
+                await self._refusals.tell("Metric", metric.to_subject(), who=metric.site, why=why)
                 return
         known[series] = now
         self._waiting.add(sample)

@@ -61,6 +61,8 @@ class Sites:
         self._first: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._announced: dict[str, SiteState] = {}
         self._news: asyncio.Queue[Event] = asyncio.Queue(MOST_NEWS)
+        self._untold = 0
+        """Changes left out since the last one that was published, because too many waited."""
 
     def listening(self) -> None:
         """Count silence from now on: before, no heartbeat could be heard."""
@@ -208,12 +210,15 @@ class Sites:
     async def _publish_news(self) -> None:
         while True:
             await self._publish(await self._news.get())
+            if self._untold:
+                log.warning("%d changes of sites were not published: too many waited", self._untold)
+                self._untold = 0
 
     def _tell(self, event: Event) -> None:
         try:
             self._news.put_nowait(event)
         except asyncio.QueueFull:
-            log.warning("not published, because %d changes wait: %s", MOST_NEWS, event)
+            self._untold += 1
 
     def _announce(self, site: str) -> None:
         state = self.state(site)

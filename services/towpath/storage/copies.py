@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Container
 from datetime import datetime
 from pathlib import Path
 
@@ -96,7 +96,7 @@ class Copies:
         wanted = {copy.owner: copy for copy in copies}
         for owner in self._stores.keys() - wanted.keys():
             await self._close(owner)
-            await asyncio.to_thread(self._delete, owner)
+        await asyncio.to_thread(self._delete_all_but, wanted.keys())
         for owner, copy in wanted.items():
             if owner not in self._stores:
                 path = self._directory / f"{owner}.db"
@@ -110,10 +110,11 @@ class Copies:
         await self._intakes.pop(owner).stop()
         await to_the_end(asyncio.to_thread(self._stores.pop(owner).close))
 
-    def _delete(self, owner: str) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                (self._directory / f"{owner}.db{suffix}").unlink()
+    def _delete_all_but(self, owners: Container[str]) -> None:
+        """Delete files of others, also those that a killed storage has left."""
+        for path in self._directory.glob("*.db*"):
+            if path.name.partition(".")[0] not in owners:
+                path.unlink(missing_ok=True)
 
     @property
     def _list(self) -> Path:

@@ -65,17 +65,43 @@ async def run(home: Home) -> None:
     state = MeshState.load(home)
     async with Supervisor(children(state, home), home.run) as supervisor:
         reload = partial(signals.put_nowait, signal.SIGHUP)
-        watching: list[asyncio.Task[None]] = []
-        if state.has_services:
-            watched = [_watch_node(node, state, home, supervisor) for node in state.hub_nodes]
-            watching = [asyncio.create_task(work) for work in (*watched, admit(state, home, reload))]
+        watch = _HubWatch(home, supervisor, reload)
+        await watch.follow(state)
         try:
             while await signals.get() is signal.SIGHUP:
-                await _reload(supervisor, home, reload)
+                await _reload(supervisor, home, watch, reload)
         finally:
-            await end(watching)
+            await watch.end()
         log.info("ending")
     log.info("ended")
+
+
+class _HubWatch:
+    """Lets machines join, and watches the servers of the hub that run here."""
+
+    def __init__(self, home: Home, supervisor: Supervisor, reload: Callable[[], None]) -> None:
+        self._home = home
+        self._supervisor = supervisor
+        self._reload = reload
+        self._followed: tuple[object, ...] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def follow(self, state: MeshState) -> None:
+        """Go on with the addresses and users of a mesh as it is saved now."""
+        if not state.has_services:
+            return
+        followed = (state.hub_url, state.hub_nodes, state.authority, state.operator, state.supervisor)
+        if followed == self._followed:
+            return  # To begin again would cost those who are joining an attempt.
+        await self.end()
+        watched = [_watch_node(node, state, self._home, self._supervisor) for node in state.hub_nodes]
+        admitting = admit(state, self._home, self._reload)
+        self._tasks = [asyncio.create_task(work) for work in (*watched, admitting)]
+        self._followed = followed
+
+    async def end(self) -> None:
+        """Watch no longer."""
+        await end(self._tasks)
 
 
 async def _watch_node(node: HubNode, state: MeshState, home: Home, supervisor: Supervisor) -> None:
@@ -86,10 +112,12 @@ async def _watch_node(node: HubNode, state: MeshState, home: Home, supervisor: S
         await BrokerHealth(bus.connection, home.hub_node(node.name), restart=restart).watch()
 
 
-async def _reload(supervisor: Supervisor, home: Home, again: Callable[[], None]) -> None:
+async def _reload(supervisor: Supervisor, home: Home, watch: _HubWatch, again: Callable[[], None]) -> None:
     log.info("reading the mesh again")
     try:
-        await supervisor.apply(children(MeshState.load(home), home))
+        state = MeshState.load(home)
+        await supervisor.apply(children(state, home))
+        await watch.follow(state)
     except TowpathError as error:
         log.error("the saved mesh was not applied: %s", error)
     except OSError as error:  # A full disk must not end what runs.
