@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -21,17 +25,25 @@ def opened(path: Path | str, tables: str) -> sqlite3.Connection:
     Committed rows survive a kill of the process at any moment. `:memory:` is a file that no one else sees.
     Raises `sqlite3.OperationalError` when the disk fails.
     """
+    return undamaged(Path(path), lambda: _connect(path, tables))
+
+
+def undamaged(path: Path, read: Callable[[], T]) -> T:
+    """Return what `read` returns, which opens the file. If that is damaged, put it aside and read a new one.
+
+    `read` closes the file again when it fails. Raises `sqlite3.OperationalError` when the disk fails.
+    """
     try:
-        return _connect(path, tables)
+        return read()
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        put_aside(Path(path), error)
-        return _connect(path, tables)
+        _put_aside(path, error)
+        return read()
 
 
-def put_aside(path: Path, error: sqlite3.DatabaseError) -> None:
-    """Rename a damaged file, so that a new one begins in its place. No one may have it open."""
+def _put_aside(path: Path, error: sqlite3.DatabaseError) -> None:
+    """Rename a damaged file, so that a new one begins in its place."""
     log.error("%s is damaged. A new file begins: %s", path, error)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

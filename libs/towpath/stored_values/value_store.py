@@ -43,7 +43,7 @@ class ValueStore:
         self._kept_s = spec.kept_h * 3600
         self._clock = clock
         self._lock = threading.Lock()
-        self._disk, self._latest = _opened(path, spec.disk_mb * MEBIBYTE)
+        self._disk, self._latest = sqlite_file.undamaged(path, lambda: _opened(path, spec.disk_mb * MEBIBYTE))
         self._memory = Region(":memory:", spec.memory_mb * MEBIBYTE)
         self._trimmed_at = -math.inf
 
@@ -191,17 +191,11 @@ class ValueStore:
 
 
 def _opened(path: Path, max_bytes: int) -> tuple[Region, dict[Name, Point]]:
-    """Open a file, and return the newest value of each of its series. Put a damaged file aside."""
+    """Open a file, and return the newest value of each of its series."""
+    region = Region(path, max_bytes)
     try:
-        region = Region(path, max_bytes)
-        try:
-            newest = {name: region.newest(name) for name in region.series}
-        except sqlite3.Error:
-            region.close()
-            raise
-    except sqlite3.OperationalError:
+        newest = {name: region.newest(name) for name in region.series}
+    except sqlite3.Error:
+        region.close()
         raise
-    except sqlite3.DatabaseError as error:
-        sqlite_file.put_aside(path, error)
-        return Region(path, max_bytes), {}
     return region, {name: point for name, point in newest.items() if point is not None}

@@ -6,7 +6,8 @@ import asyncio
 import sqlite3
 
 from towpath.atomic_write import content_state
-from towpath.collector.site_questions import SiteQuestions, credible, divided, points_of, too_large
+from towpath.collector.site_answers import credible, points_of, usable
+from towpath.collector.site_questions import SiteQuestions
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import (
@@ -39,14 +40,13 @@ class Federation:
         check_metrics(command.metrics)
         scopes = await self._questions.scopes(command.sites, beside=[HUB_SCOPE])
         parts = await asyncio.gather(*(self._read(scope, command) for scope in scopes))
-        found, unreached = divided(dict(zip(scopes, parts, strict=True)))
-        left_out = too_large({site: points_of(part) for site, part in found.items()}, command.limit)
-        series = [each for site, part in found.items() if site not in left_out for each in part]
+        found, unreached = usable(dict(zip(scopes, parts, strict=True)), points_of, command.limit)
+        series = [each for part in found.values() for each in part]
         if points_of(series) > command.limit:
             raise _too_many(command, series)
         return SeriesList(
             series=sorted(series, key=lambda each: (each.site, each.entity, each.metric)),
-            unreached=unreached | left_out,
+            unreached=unreached,
         )
 
     async def newest(self) -> list[Series]:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from towpath.collector.near_reads import PlannedRead
-from towpath.collector.site_questions import SiteQuestions, credible, divided, points_of, too_large
+from towpath.collector.site_answers import credible, points_of, usable
+from towpath.collector.site_questions import SiteQuestions
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.storage import QueryValues, ReadValues, StorageSpec, ValueSeriesList, Wanted
 from towpath.stored_values.selecting import joined
@@ -42,12 +43,11 @@ class StoredValues:
         plan = await self._plan(sites, command.share)
         reads = {site: plan.get(site, PlannedRead(at=site)) for site in sites}
         parts = await asyncio.gather(*(self._read(site, reads[site], command) for site in sites))
-        all_answered, unreached = divided(dict(zip(sites, parts, strict=True)))
-        counts = {site: points_of(part.series) for site, part in all_answered.items()}
-        left_out = too_large(counts, command.limit)
-        answered = {site: part for site, part in all_answered.items() if site not in left_out}
+        answered, unreached = usable(
+            dict(zip(sites, parts, strict=True)), lambda part: points_of(part.series), command.limit
+        )
         facts: dict[str, object] = {
-            "unreached": unreached | left_out,
+            "unreached": unreached,
             "copies": {site: at for part in answered.values() for site, at in part.copies.items()},
             "nearer": [site for part in answered.values() for site in part.nearer],
         }
