@@ -13,7 +13,10 @@ from typer.testing import CliRunner, Result
 
 from towpath.checker.conditions import holding
 from towpath.checker.history import inputs_of
+from towpath.cli import check_files
 from towpath.cli.__main__ import app
+from towpath.cli.check_topics import read_expected
+from towpath.cli.endings import BAD_INPUT
 from towpath.contracts.errors import TowpathError
 
 EVENTS = [
@@ -249,6 +252,65 @@ def test_input_when_it_cannot_be_used_then_one_line_says_where_and_what_is_allow
     assert result.stderr.count("\n") == 1
     for text in said:
         assert text in result.stderr
+
+
+@pytest.mark.parametrize("text", ["02139", "1_000", "12e4", "1e400", "-", "٣"])
+def test_csv_when_a_cell_only_resembles_a_number_then_it_stays_text(folder: Path, text: str) -> None:
+    fed = lines(folder / "in.csv", ["id,device", f"1,{text}"])
+    out = [{"id": 1, "device": text}]
+    result, found = check(folder, out, "--rule", "pass-through", "--identity", "id", "--input", fed)
+    assert (result.exit_code, found) == (0, {}), result.output
+
+
+@pytest.mark.parametrize(("text", "number"), [("1e-05", 0.00001), (".5", 0.5), ("-3", -3), ("1.5E3", 1500)])
+def test_csv_when_a_cell_is_a_number_then_it_counts_as_one(folder: Path, text: str, number: float) -> None:
+    fed = lines(folder / "in.csv", ["id,device", f"1,{text}"])
+    out = [{"id": 1, "device": number}]
+    result, found = check(folder, out, "--rule", "pass-through", "--identity", "id", "--input", fed)
+    assert (result.exit_code, found) == (0, {}), result.output
+
+
+TOPIC = ("check", "departures/hourly", "--site", "jfk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((*TOPIC, "--expected", "e.jsonl", "--stored"), "--stored"),
+        ((*TOPIC, "--expected", "e.jsonl", "--record", "r.jsonl"), "--record"),
+        ((*TOPIC, "--against", "input", "--limit", "3"), "--limit"),
+        ((*TOPIC, "--truth", "t.jsonl", "--until-complete"), "--until-complete"),
+        (("check", "--output", "o.jsonl", "--truth", "t.jsonl", "--site", "jfk"), "--site"),
+    ],
+)
+def test_option_when_it_would_be_ignored_then_is_refused(arguments: tuple[str, ...], named: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, f"{named} has no meaning here" in result.output) == (BAD_INPUT, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (("--rule", "pass-through", "--input", "typo.jsonl"), "input"),
+        (("--truth", "typo.jsonl"), "truth"),
+        (("--truth", "{truth}", "--record", "none/kept.jsonl"), "record"),
+    ],
+)
+def test_file_when_it_cannot_be_used_then_is_told_before_results_are_collected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], field: str
+) -> None:
+    monkeypatch.chdir(folder)
+    truth = lines(folder / "truth.jsonl", EVENTS)
+    monkeypatch.setattr(check_files, "_collected", None)  # It would end with another error.
+    result = CliRunner().invoke(app, [*TOPIC, *(each.format(truth=truth) for each in options)])
+    assert (result.exit_code, f"field {field} =" in result.output) == (BAD_INPUT, True)
+
+
+def test_expected_results_when_a_text_has_a_line_separator_then_are_read(folder: Path) -> None:
+    body = {"job": "a", "serial": 1, "values": {"place": "one\u2028two"}}
+    path = folder / "expected.jsonl"
+    path.write_text(json.dumps(body, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert len(read_expected(path)) == 1
 
 
 def test_csv_when_a_row_is_short_then_its_line_is_named(folder: Path) -> None:

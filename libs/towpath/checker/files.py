@@ -6,11 +6,16 @@ import csv
 import gzip
 import io
 import json
+import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+
+NUMBER = re.compile(r"-?(?=\.?\d)(0|[1-9]\d*)?(\.\d*([eE][+-]?\d+)?|[eE][+-]\d+)?", re.ASCII)
+"""A number as programs write it. Other digits are text: `02139` is a code, and `12e4` an id."""
 
 ALLOWED = "JSON lines (.jsonl), or CSV with a header line (.csv); both also as .gz"
 
@@ -66,13 +71,9 @@ def _rows(file: IO[bytes], path: Path, field: str) -> Iterator[tuple[int, bytes]
 
 
 def _cell(text: str) -> str | int | float | None:
-    """Return a number if the cell has one. A text with leading zeros is none."""
+    """Return a number if the cell has one, see `NUMBER`."""
     if not text:
         return None
-    if text[-1] in "0123456789." and text[0] in "-.0123456789" and not text.lstrip("-").startswith("00"):
-        for kind in (int, float):
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    return text
+    if NUMBER.fullmatch(text) is None or not math.isfinite(number := float(text)):
+        return text
+    return int(text) if text.lstrip("-").isdigit() else number

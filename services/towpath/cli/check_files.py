@@ -67,6 +67,12 @@ class Standard:
                 "the truth needs no events", "input", self.events, "either --truth, or --rule and --input"
             )
 
+    def read_once(self) -> None:
+        """Raise `TowpathError` (invalid) for a file that cannot be read: not after an hour of collecting."""
+        for path, field in ((self.events, "input"), (self.truth, "truth"), (self.log, "log")):
+            for _line in lines_of(path, field) if path is not None else ():
+                pass
+
     def judged(self, output: NamedLines) -> Verdict:
         """Return the verdict on these results."""
         log = None if self.log is None else _file(self.log, "log")
@@ -133,6 +139,8 @@ def _path(given: str | Path | None) -> Path | None:
 
 def judge_files(home: Home, standard: Standard, output: ResultsPlace) -> Verdict:
     """Read or collect the results, and judge them. Raises `TowpathError`."""
+    if output.file is None:
+        standard.read_once()
     source = _output(home, output)
     with working("judging …"):
         return standard.judged(source)
@@ -166,11 +174,20 @@ def _output(home: Home, output: ResultsPlace) -> NamedLines:
         raise invalid_option("where is the topic?", "site", output.site, "either --site or --broker")
     if output.stored:
         return asyncio.run(_stored(home, output.site or "", output.topic))
+    if output.record is not None:
+        _record(output.record, [])
     messages = asyncio.run(_collected(home, output, output.topic))
     lines = [(number, _line(each)) for number, each in enumerate(messages, start=1)]
     if output.record is not None:
-        output.record.write_bytes(b"".join(line + b"\n" for _, line in lines))
+        _record(output.record, lines)
     return NamedLines(output.topic, lines)
+
+
+def _record(path: Path, lines: Sequence[Line]) -> None:
+    try:
+        path.write_bytes(b"".join(line + b"\n" for _, line in lines))
+    except OSError as error:
+        raise invalid_option(f"not written: {error}", "record", path, "a file") from error
 
 
 def _line(message: ReceivedMessage) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,3 +89,16 @@ def invalid_option(message: str, field: str, value: object, allowed: str) -> Tow
     """Return the refusal of an option, or of the file that it names. `value` None: it was not given."""
     shown = "nothing" if value is None else str(value)
     return TowpathError(ErrorCode.INVALID, message, field=field, value=shown, allowed=allowed)
+
+
+def refuse_unused(context: typer.Context, names: Collection[str], where: str) -> None:
+    """Refuse options that would be ignored: a verdict without them is not the one that was asked for.
+
+    `where` says with what they may be given. Raises `TowpathError` (invalid).
+    """
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name in names and source is not None and source.name == "COMMANDLINE":
+            option = parameter.opts[0]
+            raise invalid_option(f"{option} has no meaning here", name, context.params[name], where)

@@ -38,7 +38,8 @@ async def judge_topic(
 def read_expected(path: Path) -> Truth:
     """Return results by identity from a file of JSON lines. Raises `TowpathError` that names the line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not `splitlines`, which also ends a line at characters that JSON may have within a text.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise invalid_option(f"not readable: {error}", "expected", path, "a file of JSON lines") from error
     truth: dict[Identity, Mapping[str, Any]] = {}

@@ -10,12 +10,19 @@ import typer
 
 from towpath.checker.moments import TimeUnit
 from towpath.checker.report import as_json, as_table
-from towpath.checker.verdict import CLOCK_SKEW_S, NOTICES, Leniency
+from towpath.checker.verdict import CLOCK_SKEW_S, NOTICES, Leniency, Verdict
 from towpath.cli import check_options as given
-from towpath.cli.check_options import invalid_option
+from towpath.cli.check_options import invalid_option, refuse_unused
 from towpath.cli.output import print_json, print_rich
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
+
+_OF_RECORDINGS = {"airport", "limit"}
+_OF_COMPARISONS = {"expected", "against", "until_complete", *_OF_RECORDINGS}
+"""Options for a topic of a job whose results are compared with those of a file or a recording."""
+_OF_COLLECTING = {"site", "seconds", "stored", "broker", "username", "tls", "ca_file", "record"}
+_OF_TOPICS = {"topic", "site", "seconds", "as_json_", "late_after_s", "tolerance", "clock_skew_s", "allow"}
+"""Options that such a comparison has besides."""
 
 
 def check(
@@ -112,6 +119,9 @@ def check(
 
     home = home_of(context)
     if rule is not None or truth is not None or output is not None:
+        refuse_unused(context, _OF_COMPARISONS, "with --expected or --against")
+        if output is not None:
+            refuse_unused(context, _OF_COLLECTING, "with a TOPIC, and without --output")
         check_files.run(home, context.params)
         return
     if topic is None or site is None:
@@ -122,7 +132,12 @@ def check(
         raise TowpathError(
             ErrorCode.INVALID, "nothing to compare with", allowed="either --expected or --against"
         )
-    leniency = Leniency(late_after_s=late_after_s)
+    refuse_unused(context, context.params.keys() - _OF_COMPARISONS - _OF_TOPICS, "with --rule or --truth")
+    if expected is not None or against == "input":
+        refuse_unused(context, _OF_RECORDINGS, "with the recording that --against names")
+    leniency = Leniency(tolerance, late_after_s, clock_skew_s)
+    allowed = (*NOTICES, *check_files.fields_of(allow))
+    check_files.faults_of(Verdict(), allowed)
     if against == "input":
         if until_complete:
             raise invalid_option(
@@ -141,6 +156,5 @@ def check(
         print_json(as_json(verdict))
     else:
         print_rich(as_table(verdict, f"{site}/{topic}"))
-    if not verdict.clean:
-        found = ", ".join(f"{count} {word}" for word, count in verdict.found(NOTICES).items())
+    if found := check_files.faults_of(verdict, allowed):
         raise TowpathError(ErrorCode.FAILED, f"the results are not what they should be: {found}")
