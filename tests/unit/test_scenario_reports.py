@@ -201,3 +201,20 @@ def test_recorded_report_when_the_run_ended_then_is_what_it_said_and_else_nothin
     assert found is not None
     assert found.problems == ["1 results lost"]
     assert recorded_report(tmp_path / "killed") is None
+
+
+def test_journal_when_a_text_has_a_line_separator_then_is_read_to_its_end(tmp_path: Path) -> None:
+    with Journal(tmp_path / FILE) as journal:
+        journal.add(Entry.STEP, error="one\u2028two\u0085three")
+        journal.add(Entry.STEP, error="later")
+    assert [line["error"] for line in read_journal(tmp_path)] == ["one\u2028two\u0085three", "later"]
+
+
+def test_journal_when_its_writer_was_killed_within_a_character_then_has_the_lines_before(
+    tmp_path: Path,
+) -> None:
+    with Journal(tmp_path / FILE) as journal:
+        journal.add(Entry.STEP, error="one")
+    with (tmp_path / FILE).open("ab") as file:
+        file.write('{"error": "é'.encode()[:-1])
+    assert [line["error"] for line in read_journal(tmp_path)] == ["one"]

@@ -99,7 +99,8 @@ def read_journal(directory: Path) -> list[dict[str, Any]]:
     """
     path = directory / FILE
     try:
-        texts = path.read_text(encoding="utf-8").splitlines()
+        # Not `splitlines` of text, which also ends a line at characters that JSON may have within a text.
+        texts = path.read_bytes().split(b"\n")
     except OSError as error:
         raise TowpathError(
             ErrorCode.INVALID,
@@ -109,7 +110,7 @@ def read_journal(directory: Path) -> list[dict[str, Any]]:
             allowed="a directory that `towpath scenario run --output` wrote",
         ) from error
     lines: list[dict[str, Any]] = []
-    for text in texts:
+    for text in filter(None, texts):
         try:
             lines.append(json.loads(text))
         except ValueError:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from nats.errors import Error as NatsError
@@ -269,9 +270,9 @@ class Stages:
 
     def _keep_logs(self) -> None:
         """Keep the logs of the broken mesh, before the next one takes its place."""
-        kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
-        shutil.rmtree(kept, ignore_errors=True)
-        self.home.logs.rename(kept)
+        # A number that is free: a drill that goes on keeps the logs of before.
+        names = (self.home.root.parent / f"logs-of-broken-mesh-{number}" for number in count(1))
+        self.home.logs.rename(next(path for path in names if not path.exists()))
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from towpath.atomic_write import write_atomically
 from towpath.contracts.message import Model
 from towpath.lab.faults.registry import faults
 from towpath.lab.harness.markdown import markdown
@@ -28,6 +29,8 @@ class CampaignReport(Model):
     restarts: int = 0
     """Restarts of the mesh, because a run left it broken."""
     runs: list[RunReport] = []
+    conditions: dict[str, str | float | bool] = {}
+    """Of a drill: what was the same for all its runs."""
 
     @property
     def passed(self) -> bool:
@@ -116,7 +119,7 @@ def _row(name: str, runs: Sequence[RunReport]) -> RunsTogether:
 def write_campaign(directory: Path, report: CampaignReport, *, picture: bool) -> None:
     """Write the report as JSON and Markdown, and its picture on demand, because drawing takes a second."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / JSON_FILE).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_atomically(directory / JSON_FILE, report.model_dump_json(indent=2) + "\n")
     if picture:
         from towpath.lab.scenarios.picture import draw_campaign
 

@@ -86,12 +86,14 @@ def drill(
     if only_list:
         return _list(cells)
     # Here, because pandas would make every other command a second slower.
+    from towpath.lab.drill.continuing import begun
     from towpath.lab.drill.table import matrix_table
     from towpath.lab.scenarios.campaign_report import CampaignReport
 
     conditions = Conditions(recovered_within_s, outage_s, durability, autopilot, encrypted)
-    report = _earlier(cells, seed, json_file) if goes_on else CampaignReport(seed=seed, planned=len(cells))
-    report = asyncio.run(_run(cells, report, conditions, output, json_file))
+    before = _earlier(json_file, conditions) if goes_on else CampaignReport()
+    report = begun(cells, seed, conditions, before)
+    report = asyncio.run(_run(cells, conditions, report, before, output, json_file))
     print_rich(matrix_table(report))
     if not report.passed:
         raise typer.Exit(1)
@@ -103,27 +105,33 @@ def _list(cells: list[Cell]) -> None:
     say(f"{len(cells)} cells")
 
 
-def _earlier(cells: list[Cell], seed: int, json_file: Path | None) -> CampaignReport:
-    """Return the report so far, without cells that are not asked for. Raises `TowpathError`."""
+def _earlier(json_file: Path | None, conditions: Conditions) -> CampaignReport:
+    """Return the report so far. Raises `TowpathError`."""
     from towpath.lab.drill.continuing import earlier
 
     if json_file is None:
         raise TowpathError(
             ErrorCode.INVALID, "no report to go on with", field="continue", allowed="with --json FILE"
         )
-    return earlier(json_file, cells, seed)
+    return earlier(json_file, conditions)
 
 
 async def _run(
-    cells: list[Cell], report: CampaignReport, conditions: Conditions, output: Path, json_file: Path | None
+    cells: list[Cell],
+    conditions: Conditions,
+    report: CampaignReport,
+    before: CampaignReport,
+    output: Path,
+    json_file: Path | None,
 ) -> CampaignReport:
-    from towpath.lab.drill.continuing import left
+    """Play the cells that the report does not have. What was played `before` stays in the file."""
+    from towpath.lab.drill.continuing import joined, left
     from towpath.lab.drill.table import cell_line
     from towpath.lab.scenarios.campaign import Campaign, PlannedRun
 
     def write(report: CampaignReport) -> None:
         if json_file is not None:
-            write_report(json_file, report)
+            write_report(json_file, joined(report, before))
 
     written = _written(left(cells, report), conditions, output / "cells")
     planned = [PlannedRun(str(path), 0) for path in written]

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from towpath.atomic_write import write_atomically
 from towpath.cli.output import print_json, print_rich, progress, say
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
@@ -77,9 +78,9 @@ def numbers(text: str, field: str, example: str) -> list[float]:
 
 
 def write_report(path: Path, report: Model) -> None:
-    """Write a report as JSON."""
+    """Write a report as JSON. One that was there is lost only when the new one is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report.model_dump_json(indent=2) + "\n")
+    write_atomically(path, report.model_dump_json(indent=2) + "\n")
 
 
 def finish(report: Model, tables: Iterable[Table], written: str, *, as_json: bool, clean: bool) -> None:
