@@ -65,6 +65,11 @@ def read_reports(file: Path) -> list[RuleReport]:
     return [RuleReport.model_validate_json(line) for line in file.read_text().splitlines()]
 
 
+def reports_of(directory: Path, process: str, pid: int) -> list[RuleReport]:
+    """Return what a process has reported so far."""
+    return [each for file in directory.glob(f"{process}-*-{pid}.jsonl") for each in read_reports(file)]
+
+
 def write_rules(file: Path, *rules: LoadedRule, lease_s: float = LEASE_S, revision: int = 1) -> None:
     """Write a rule file as a keeper does."""
     content = RuleSet(scope=file.stem, revision=revision, expires_at=time.time() + lease_s, rules=list(rules))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from running.fault_trial import PARCELS, loaded, parcels, read_reports, serials, write_rules
+from running.fault_trial import PARCELS, loaded, parcels, reports_of, serials, write_rules
 from towpath.contracts import message
 from towpath.contracts.faults import RuleReport
 from towpath.hooks.points import SINK_PUBLISH, SOURCE_READ
@@ -38,7 +38,7 @@ def board(file: Path) -> Iterator[Board]:
 
 
 def reports(file: Path, pid: int | None = None, process: str = "jfk-engine") -> list[RuleReport]:
-    return read_reports(file.parent / "reports" / "jfk" / f"{process}-{pid or os.getpid()}.jsonl")
+    return reports_of(file.parent / "reports" / "jfk", process, pid or os.getpid())
 
 
 def test_points_when_there_is_no_file_then_have_no_rules(board: Board) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from towpath.contracts.message import now
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults import reports as module
 from towpath.lab.faults.process_rules import executor
-from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.reports import Reports, report_file
 
 
 def metric(value: float) -> Metric:
@@ -89,3 +90,9 @@ def test_executor_when_a_parent_is_one_then_is_its_number() -> None:
     assert executor() is None
     command = [sys.executable, "-c", BACKEND, WORKER, "--cores", "1", "--executor-id", "7"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "7"
+
+
+def test_report_file_when_a_process_has_the_pid_of_an_earlier_one_then_is_another(tmp_path: Path) -> None:
+    first, second = report_file(tmp_path, "jfk-engine"), report_file(tmp_path, "jfk-engine")
+    assert first != second
+    assert first.stem.rpartition("-")[2] == second.stem.rpartition("-")[2] == str(os.getpid())

@@ -7,6 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario_strikes import HubTrouble
 from towpath.lab.scenarios.hub_troubles import armed_trouble
 from towpath.mesh.home import Home
@@ -31,3 +34,15 @@ async def test_redis_when_it_comes_from_yesterday_then_has_the_data_of_that_mome
     assert [path.name for path in data.iterdir()] == ["1.aof"]
     assert (data / "1.aof").read_text() == "yesterday"
     assert (home.redis / "redis.conf").read_text() == "as it is today"
+
+
+async def test_second_coordinator_when_it_never_led_then_no_harm_was_done_and_that_is_told(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    home.logs.mkdir()
+    stage: Any = SimpleNamespace(home=home)
+    async with AsyncExitStack() as exits:
+        trouble = await armed_trouble(stage, HubTrouble.SECOND_COORDINATOR, exits)
+        with pytest.raises(TowpathError, match="ended with exit code 2"):
+            await trouble()

@@ -341,6 +341,16 @@ def test_report_of_earlier_days_when_it_lacks_newer_words_then_counts_none_of_th
     assert (old.total("unseen"), old.total("premature"), in_words(old.findings)) == (0, 0, "1 lost")
 
 
+@pytest.mark.parametrize("verdicts", [{}, {"j": {"expected": 0, "results": 0}}])
+def test_expectations_when_nothing_could_be_judged_then_what_they_bound_is_not_met(
+    verdicts: dict[str, Any],
+) -> None:
+    assert problems(run(verdicts=verdicts), lost=0, late={"at_least": 0}) == [
+        "no results could be judged, so no one knows what was lost"
+    ]
+    assert problems(run(verdicts=verdicts)) == []
+
+
 def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> None:
     assert problems(run(), lost={"at_least": 1}) == ["0 results lost, expected 1 or more"]
     found = run(verdicts={"j": {"lost": 3}})

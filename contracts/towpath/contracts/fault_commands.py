@@ -205,8 +205,8 @@ class MetricList(Model):
 
     metrics: list[KeptMetric]
     last: int
-    """Serial number of the last one heard, 0 when there is none. Smaller than one seen before: the injector
-    has restarted, and counts again."""
+    """Serial number up to which these are all: ask for those `after` it. 0 when there is none. Smaller than
+    one seen before: the injector has restarted, and counts again."""
 
 
 class ListMetrics(Command[MetricList]):
@@ -226,7 +226,7 @@ class ListMetrics(Command[MetricList]):
     site: Scope | None = None
     """Only metrics of this scope."""
     limit: int = Field(default=1_000, ge=1, le=10_000)
-    """The newest so many of them."""
+    """The newest so many of them; with `after` the oldest, so that none is passed over."""
 
 
 class RulesSet(Model):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from running.fault_trial import loaded, read_reports, write_rules
+from running.fault_trial import loaded, reports_of, write_rules
 from running.waiting import WITHIN_S, until
 
 
@@ -101,7 +101,7 @@ def test_process_when_it_ends_then_has_told_its_counts(
     write_rules(file, silent, missing)
     process = processes("jfk-agent")
     process.close()
-    told = read_reports(file.parent / "reports" / "jfk" / f"jfk-agent-{process.process.pid}.jsonl")
+    told = reports_of(file.parent / "reports" / "jfk", "jfk-agent", process.process.pid)
     (count,) = [report.count for report in told]
     assert count is not None
     assert (count.rule, count.errors) == ("missing", 1)

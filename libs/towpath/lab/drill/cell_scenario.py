@@ -156,6 +156,7 @@ def scenario_of(cell: Cell, conditions: Conditions = USUAL) -> Scenario:
         timeline=[*_harms(cell, job.name, conditions.outage_s), *_operation(cell, job, conditions.outage_s)],
         expect=Expectations(
             recovers_within_s=None,
+            lost=NONE,  # Said, so that a cell whose results no one can judge is not clean.
             results_again_within_s=None if is_removed else conditions.recovered_within_s,
             in_order=workload == "cleaned",
             # For a moment a broker with a full disk acknowledges events that it can no longer write. They

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from towpath.contracts.faults import AtPoint, LoadedRule, OnTarget, RuleSet, Tar
 from towpath.hooks.points import POINTS
 from towpath.lab.faults.point_rule import PointRule
 from towpath.lab.faults.registry import HeldFault, Target
-from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.reports import Reports, report_file
 from towpath.lab.faults.rule_at_work import ProcessContext, RulesAtWork, TargetRule
 
 _EXECUTOR = "--executor-id"
@@ -37,7 +36,7 @@ class ProcessRules:
     """The rules at work in one process. Used by one thread."""
 
     def __init__(self, scope: str, process: str, reports: Path) -> None:
-        self._reports = Reports(reports / f"{process}-{os.getpid()}.jsonl")
+        self._reports = Reports(report_file(reports, process))
         self._shared: Mapping[str, float] = {}
         """Figures of the whole mesh, as last told."""
         self._context = ProcessContext(scope, process, lambda key: self._shared.get(key), executor())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import threading
 from collections import deque
 from pathlib import Path
@@ -15,6 +17,14 @@ log = logging.getLogger(__name__)
 KEPT_LINES = 20_000
 """Lines that wait to be written, some megabytes: a rule that measures more between two writes loses the
 oldest ones."""
+
+
+def report_file(directory: Path, process: str) -> Path:
+    """Return a file for this process alone.
+
+    In a container, the next process often has the pid of the last one, and counts from 0.
+    """
+    return directory / f"{process}-{secrets.token_hex(4)}-{os.getpid()}.jsonl"
 
 
 class Reports:

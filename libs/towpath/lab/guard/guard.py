@@ -8,7 +8,6 @@ line: what it holds is in its record, or ends with it.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from threading import Event
 
 from towpath.contracts.faults import LoadedRule, TargetKind
 from towpath.lab.faults.registry import Fault, HeldFault, StrikingFault
-from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.reports import Reports, report_file
 from towpath.lab.faults.rule_at_work import ProcessContext, RuleKey, RulesAtWork
 from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.guarded_rule import GuardedRule
@@ -59,7 +58,7 @@ class Guard:
         """Those that hold something since this guard began."""
         self._unreleased: set[tuple[RuleKey, int]] = set()
         """Those that could not be released, which was logged."""
-        self._reports = Reports(home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl")
+        self._reports = Reports(report_file(home.fault_reports(scope), guard_name(scope)))
 
     def run(self, stop: Event) -> None:
         """Look until `stop` is set, or nothing has been left for a while. Releases everything in the end."""

@@ -1,7 +1,7 @@
 """Reads the reports of a scope's processes on its rules: how often they acted, and what they measured.
 
-Each process appends lines to a file of its own, `<process>-<pid>.jsonl`. The file of a process that is gone
-is cut down to its last counts, and stays as long as one of its rules is loaded: so counts outlive the
+Each process appends lines to a file of its own, `<process>-<start>-<pid>.jsonl`. The file of a process that
+is gone is cut down to its last counts, and stays as long as one of its rules is loaded: so counts outlive the
 processes that counted, and the reader.
 """
 

@@ -168,7 +168,10 @@ def _table(rows: Sequence[RunsTogether]) -> Element:
         )
         for row in rows
     ]
-    caption = "A rule acts when it injects its faults. Times are from the last fault to steady state."
+    caption = (
+        "A rule acts when it injects its faults. Times are from the end of `during`, when all faults are"
+        " over, to steady state."
+    )
     return table((*columns, "results", "found by the checker"), lines, caption=caption)
 
 

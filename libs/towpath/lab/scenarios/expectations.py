@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from towpath.contracts.commands import OperationState
-from towpath.contracts.scenario_expectations import Bounds, Deviation, Expectations, MoveEnd
+from towpath.contracts.scenario_expectations import ANY, Bounds, Deviation, Expectations, MoveEnd
 from towpath.lab.harness.report import FINDINGS
 from towpath.lab.scenarios.report import RunReport
 
@@ -34,7 +34,11 @@ def unmet(expect: Expectations, run: RunReport) -> Iterator[str]:
 
 
 def _findings(expect: Expectations, run: RunReport) -> Iterator[str]:
-    if not run.verdicts:
+    if not any(verdict.expected for verdict in run.verdicts.values()) and not any(run.findings.values()):
+        said = expect.model_fields_set.intersection(FINDINGS)
+        asked = [each for each in FINDINGS if each in said and getattr(expect, each) != ANY]
+        if asked:
+            yield f"no results could be judged, so no one knows what was {' or '.join(asked)}"
         return
     for finding in FINDINGS:
         bounds: Bounds = getattr(expect, finding)

@@ -45,10 +45,13 @@ async def second_coordinator(home: Home, exits: AsyncExitStack) -> None:
         process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
     exits.push_async_callback(_killed, process)
     try:
-        await asyncio.wait_for(process.wait(), LEADS_S)
+        code = await asyncio.wait_for(process.wait(), LEADS_S)
     except TimeoutError as error:
         why = f"the second coordinator was not overtaken within {LEADS_S:g} s"
         raise TowpathError(ErrorCode.FAILED, why, field="hub") from error
+    if code != 0:  # One that was overtaken ends in good order. Another has done no harm.
+        why = f"the second coordinator ended with exit code {code}: read {home.log('coordinator-2')}"
+        raise TowpathError(ErrorCode.FAILED, why, field="hub")
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:

@@ -137,7 +137,7 @@ def draw_campaign(path: Path, report: CampaignReport) -> None:
             right.barh(position, row.passed, color=LINE, alpha=0.8, height=0.7)
         left.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
         left.invert_yaxis()
-        left.set_xlabel("s from the last fault's end to steady state (left of 0: never)")
+        left.set_xlabel("s from the end of `during` to steady state (left of 0: never)")
         left.grid(axis="x", color=QUIET, alpha=0.3)
         right.set_xlabel("runs, as expected in blue")
         right.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -95,12 +95,10 @@ def _lead(run: RunCourse) -> str:
     end = f"{about} " if about else ""
     if report is None:
         return f"{end}The run did not end: its journal stops."
-    found = f"the checker found {in_words(report.findings)}"
+    found = f"the checker found {in_words(report.findings)}" if report.verdicts else "no results were judged"
     if not report.passed:
         return f"{end}The run was not as expected; {found}."
-    return (
-        f"{end}The run was as expected: steady again {report.recovered_s:g} s after the last fault; {found}."
-    )
+    return f"{end}The run was as expected: steady again {report.recovered_s:g} s after `during`; {found}."
 
 
 def _outcome(report: RunReport | None) -> list[Element]:

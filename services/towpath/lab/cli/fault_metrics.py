@@ -36,7 +36,8 @@ async def follow_metrics(
             # Smaller than before: the injector has restarted, and all it has is news.
             after = 0 if found.last < question.after else found.last
             question = ListMetrics.model_validate({**question.model_dump(exclude={"id"}), "after": after})
-            await pause(LOOK_EVERY_S)
+            if len(found.metrics) < question.limit:  # Else there are more.
+                await pause(LOOK_EVERY_S)
 
 
 def _csv_lines() -> Callable[[Metric], None]:
