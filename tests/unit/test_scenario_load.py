@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,11 +17,13 @@ from towpath.contracts.credential import Credential
 from towpath.contracts.job import JobSpec
 from towpath.contracts.scenario_load import LoadShape, ReplayLoad, StandardJob, SyntheticLoad
 from towpath.contracts.site import SiteSpec
+from towpath.lab.harness import load as load_module
 from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.judge import JobTruth, StoredInput, disorder_s, identity_for, unstored
 from towpath.lab.harness.load import Device, DueEvent, chance, recorded, synthetic
 from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 from towpath.lab.harness.workload import spec_of
+from towpath.lab.workload.replay import ReplayReport
 from towpath.lab.workload.text import lines
 from towpath.mesh.state import SiteAccess
 
@@ -159,6 +165,24 @@ async def test_planned_events_when_the_pace_changed_then_each_time_has_its_own_r
     await device.cancel()
     assert device.planned(1008.0, 1013.0) == pytest.approx(2 * 100 + 3 * 20)
     assert device.planned(900.0, 1001.0) == pytest.approx(100)
+
+
+async def test_load_when_its_next_event_is_due_later_than_it_may_take_to_stop_then_that_is_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    login = Credential(user="devices", password="secret")
+    device = Device(LOAD, SiteAccess.model_construct(spec=SiteSpec(name="jfk"), device=login), "test")
+
+    async def replay(events: Iterator[DueEvent], take: Any) -> ReplayReport:
+        next(events)
+        await asyncio.sleep(0.3)
+        return ReplayReport(sent=1)
+
+    monkeypatch.setattr(device, "_replay", SimpleNamespace(run=replay))
+    monkeypatch.setattr(load_module, "synthetic", lambda *_: iter([DueEvent(b"{}", 60.0)]))
+    device.start()
+    await asyncio.sleep(0)
+    assert (await device.stop(0.01)).sent == 1
 
 
 def test_verdict_when_all_windows_came_right_then_is_clean_and_complete() -> None:

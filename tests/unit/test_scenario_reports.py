@@ -14,6 +14,7 @@ from test_scenario_reading import document
 from towpath.contracts.errors import TowpathError
 from towpath.lab.harness import stage as staging
 from towpath.lab.harness.journal import FILE, Entry, Journal, read_journal
+from towpath.lab.scenarios import campaign as campaigns
 from towpath.lab.scenarios.campaign import Campaign, PlannedRun, chosen_scenarios, plan, together
 from towpath.lab.scenarios.campaign_report import (
     CampaignReport,
@@ -192,6 +193,34 @@ async def test_campaign_when_a_seed_chooses_what_is_no_scenario_then_the_other_r
         ("varied", 4, False, False),
     ]
     assert "at_most_events" in runs[0].problems[0]
+
+
+async def test_campaign_when_the_laboratory_fails_in_a_run_then_has_its_report_nevertheless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps(document()))
+
+    @asynccontextmanager
+    async def nothing_up(*given: Any, **options: Any) -> AsyncIterator[None]:
+        yield
+
+    async def failing(*given: Any) -> RunReport:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(staging, "stage", nothing_up)
+    monkeypatch.setattr(campaigns, "play_on", failing)
+    [run] = [run async for run in Campaign([PlannedRun(str(file), 3)], tmp_path / "out").run()]
+    assert (run.broken, run.problems) == (True, ["the laboratory failed: RuntimeError('a fault of ours')"])
+
+
+def test_timeline_when_its_faults_last_long_then_a_run_may_last_longer() -> None:
+    strike = {"target": "process", "name": "jfk-engine", "fault": "pause", "for_s": 600}
+    trigger = {"event": "operation.*.step", "within_s": 240, "after_s": 1}
+    scenario = parse(
+        document(timeline=[{"at": 2, "strike": strike}, {"on": trigger, "strike": strike}]), "mine"
+    )
+    assert campaigns.timeline_s(scenario) == 2 + 241 + 1200
 
 
 def test_recorded_report_when_the_run_ended_then_is_what_it_said_and_else_nothing(tmp_path: Path) -> None:

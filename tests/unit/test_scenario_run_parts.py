@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psutil
 import pytest
 from test_scenario_reading import document, rule
 
@@ -240,12 +241,20 @@ async def test_step_that_an_end_makes_needless_when_that_comes_first_then_is_lef
     assert (executed, timeline.problems) == (done, [])
 
 
-async def test_timeline_when_a_step_fails_then_the_others_go_on_and_it_is_told() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        TowpathError(ErrorCode.BUSY, "another operation is under way"),
+        psutil.NoSuchProcess(7, msg="another operation is under way"),
+        OSError("another operation is under way"),
+    ],
+)
+async def test_timeline_when_a_step_fails_then_the_others_go_on_and_it_is_told(error: Exception) -> None:
     done: list[str] = []
 
     async def carry_out(step: Step) -> None:
         if step.migrate is not None:
-            raise TowpathError(ErrorCode.BUSY, "another operation is under way")
+            raise error
         done.append(step.action)
 
     journal = Journal(None)
@@ -253,10 +262,11 @@ async def test_timeline_when_a_step_fails_then_the_others_go_on_and_it_is_told()
     timeline = Timeline(given, carry_out, MeshEvents(journal, lambda ended: None), journal)
     await timeline.play()
     assert done == ["remove"]
-    assert timeline.problems == [
-        "the step migrate counted by auto failed: another operation is under way",
-    ]
-    assert [line.get("error") for line in journal.of(Entry.STEP)] == ["another operation is under way", None]
+    [problem] = timeline.problems
+    assert problem.startswith("the step migrate counted by auto failed: ")
+    assert "another operation is under way" in problem
+    told, none = [line.get("error") for line in journal.of(Entry.STEP)]
+    assert ("another operation is under way" in told, none) == (True, None)
 
 
 async def test_timeline_when_an_event_does_not_come_then_that_is_a_problem() -> None:

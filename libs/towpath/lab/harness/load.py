@@ -103,6 +103,8 @@ class Device:
         self._draw = chance(name, seed, f"load {position}")
         self._clock = EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
+        self._due_at = 0.0
+        """When the last event that was made is due, Unix seconds. It is sent also after `stop`."""
         self._paces: list[tuple[float, Load]] = []
         """The load as it was from which moment on, Unix seconds."""
         self._replay = _devices_of(
@@ -154,12 +156,13 @@ class Device:
     async def stop(self, within_s: float) -> ReplayReport:
         """Send the events that close all windows; return when the broker has acknowledged everything.
 
-        Raises `TowpathError` when the broker was away too long, `TimeoutError` after `within_s`.
+        Raises `TowpathError` when the broker was away too long, `TimeoutError` when `within_s` have passed
+        since the last event was due.
         """
         self._enough = True
         if self._task is None:
             return self.report
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(within_s + max(0.0, self._due_at - time.time())):
             return await self._task
 
     async def cancel(self) -> None:
@@ -188,6 +191,7 @@ class Device:
     def _noted(self, events: Iterable[DueEvent]) -> Iterator[DueEvent]:
         for event in events:
             self.sent.append(event.payload)
+            self._due_at = self.begun_at + event.at
             yield event
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from towpath.contracts.autopilot import AutopilotMode
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.scenario import ScenarioMesh
+from towpath.contracts.scenario import Scenario, ScenarioMesh
 from towpath.contracts.site import Durability
 from towpath.lab.harness.load import chance
 from towpath.lab.harness.stage import Say, Stage, Stages, mesh_for, quiet
@@ -19,11 +20,13 @@ from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
 from towpath.mesh.home import Home
 
+log = logging.getLogger(__name__)
+
 SETTLE_S = 45.0
 """For a mesh to be in order again between two runs."""
 
 RUN_S = 600.0
-"""Longer than any run takes whose waits all end."""
+"""Longer than any run takes whose waits all end, without its timeline."""
 
 LARGEST_SEED = 10**6
 
@@ -92,6 +95,14 @@ def chosen_scenarios(given: str | None) -> list[str]:
     return [name for name in LIBRARY.names() if parse(read_document(name), name).mesh.topology is None]
 
 
+def timeline_s(scenario: Scenario) -> float:
+    """Return the seconds that the waits and faults of a timeline take at most, one after another."""
+    steps = scenario.timeline
+    waits = (step.at or (step.on.within_s + step.on.after_s if step.on else 0.0) for step in steps)
+    lasts = (getattr(step.given, "for_s", None) or 0.0 for step in steps)
+    return sum(waits) + sum(lasts)
+
+
 @dataclass
 class Campaign:
     """Runs that are played one after another."""
@@ -134,14 +145,25 @@ class Campaign:
 
     async def _one(self, up: Stage, planned: PlannedRun) -> RunReport:
         try:
-            play = Play(read_document(planned.scenario), planned.scenario, planned.seed)
-            async with asyncio.timeout(RUN_S):
-                return await play_on(up, play, self.output / "runs" / planned.name)
-        except TimeoutError:
-            return _stuck(planned, RUN_S, f"the run did not end within {RUN_S:g} s", broken=True)
+            return await self._played(up, planned)
         except TowpathError as error:
             # What its seed chose is no scenario, or its file is gone: the others are not worse for that.
             return _stuck(planned, 0.0, str(error), broken=False)
+        except Exception as error:  # Nor for a fault of the laboratory. The mesh may be in any state.
+            log.exception("%s failed", planned.name)
+            return _stuck(planned, 0.0, f"the laboratory failed: {error!r}", broken=True)
+
+    async def _played(self, up: Stage, planned: PlannedRun) -> RunReport:
+        play = Play(read_document(planned.scenario), planned.scenario, planned.seed)
+        longest_s = RUN_S + timeline_s(play.scenario)
+        limit = asyncio.timeout(longest_s)
+        try:
+            async with limit:
+                return await play_on(up, play, self.output / "runs" / planned.name)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return _stuck(planned, longest_s, f"the run did not end within {longest_s:g} s", broken=True)
 
     async def _settled(self, up: Stage, report: RunReport) -> RunReport:
         """The report, with what it left behind: the next run needs a mesh in order."""

@@ -95,7 +95,10 @@ async def lose_reply(coordinator: psutil.Process, caught: CaughtCommand) -> None
     its socket, but never in its journal.
     """
     command = await caught.command()
-    coordinator.suspend()
+    try:
+        coordinator.suspend()  # It was found before: the moment counts.
+    except psutil.NoSuchProcess as error:
+        raise TowpathError(ErrorCode.FAILED, "the coordinator has ended", field="intercept") from error
     try:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(caught.replied(command.reply), REPLY_S)

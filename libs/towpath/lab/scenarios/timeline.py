@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import psutil
+from nats.errors import Error as NatsError
+
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Step, Trigger
 from towpath.lab.harness.journal import Entry, Journal
@@ -79,7 +82,8 @@ class Timeline:
     async def _do(self, step: Step) -> None:
         try:
             await self._carry_out(step)
-        except (TowpathError, TimeoutError) as error:
+        except (TowpathError, NatsError, OSError, psutil.Error) as error:
+            # A step that fails ends neither the run nor the campaign around it.
             self._problem(step, str(error) or "no answer in time")
             return
         self._journal.add(Entry.STEP, action=step.action, what=what_of(step))
