@@ -48,3 +48,31 @@ def test_failover_of_a_site_when_its_first_job_is_refused_then_the_others_have_b
     assert [(command.job, command.wait) for command in begun] == [("second", False), ("third", False)]
     assert [command.job for command in told] == ["first", "second", "third"]
     assert [command.id for command in begun] == [command.id for command in told[1:]]
+
+
+async def test_failover_of_a_site_when_some_jobs_have_no_standby_then_they_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def job(name: str, standby: str | None) -> SimpleNamespace:
+        place = None if standby is None else SimpleNamespace(site=standby)
+        return SimpleNamespace(site="jfk", spec=SimpleNamespace(name=name, standby=place))
+
+    async def ask(home: Home, command: Any) -> SimpleNamespace:
+        return SimpleNamespace(
+            jobs=[job("safe", "lga"), job("alone", None)], sites=[SimpleNamespace(site="jfk")]
+        )
+
+    monkeypatch.setattr(failover, "ask", ask)
+    assert await failover._jobs_of(Home(Path("none")), "jfk") == ["safe"]
+    assert "left behind: alone" in capsys.readouterr().err
+
+
+def test_failover_of_a_site_when_no_job_has_a_standby_then_json_is_an_empty_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def jobs_of(home: Home, lost: str) -> list[str]:
+        return []
+
+    monkeypatch.setattr(failover, "_jobs_of", jobs_of)
+    ended = CliRunner().invoke(app, ["--home", str(tmp_path), "failover", "jfk", "--json"])
+    assert (ended.exit_code, ended.stdout) == (0, "[]\n")

@@ -89,7 +89,7 @@ class KeptEventReader:
 
         What is stored there and is no event is left out. None are returned if nothing comes within
         `within_s` seconds, or if there is nothing more now and `follow` is false. While the hub is away,
-        nothing comes.
+        nothing comes; without `follow`, that raises `TimeoutError`.
         """
         end = asyncio.get_running_loop().time() + within_s
         while (left := end - asyncio.get_running_loop().time()) > 0:
@@ -105,6 +105,8 @@ class KeptEventReader:
             except (nats.errors.Error, _Gap, OSError):
                 await self.aclose()
                 await asyncio.sleep(min(AGAIN_S, max(left, 0)))
+        if not follow:
+            raise TimeoutError("the hub does not say if there are more events")
         return []
 
     async def _fetch(self, reading: JetStreamContext.PullSubscription, within_s: float) -> list[Msg]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -35,9 +35,11 @@ class Stopping(Exception):
 class EventStream:
     """The response to one client that follows something."""
 
-    def __init__(self, stop: asyncio.Event, *, write_s: float) -> None:
+    def __init__(self, stop: asyncio.Event, *, write_s: float, ends: bool = False) -> None:
+        """With `ends`, the client takes the end of the stream for the end of what there is."""
         self._stop = stop
         self._write_s = write_s
+        self._ends = ends
         self.response = web.StreamResponse(
             headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
@@ -46,13 +48,16 @@ class EventStream:
     async def to(self, request: web.Request) -> AsyncIterator[None]:
         """Send the headers first, and the end of the stream last.
 
-        It is not an error if the client is gone or does not read, or if the stream must end: the block is
-        left.
+        It is not an error if the client is gone or does not read, if the stream must end, or if what is sent
+        cannot be read any more: the block is left.
         """
         await self.response.prepare(request)
-        with suppress(Stopping, ConnectionError, TimeoutError):
+        try:
             yield
             await self.response.write_eof()
+        except (Stopping, ConnectionError, TimeoutError):
+            if self._ends and request.transport is not None:
+                request.transport.abort()  # An end in good order would say that this was all.
 
     async def write(self, text: bytes) -> None:
         """Write text. Return when the connection's buffer has room again: a slow client holds no memory.

@@ -53,6 +53,8 @@ def failover(
     """
     home = home_of(context)
     jobs = asyncio.run(_jobs_of(home, lost))
+    if not jobs:
+        return print_json([]) if as_json else say(f"no job of {lost} has a standby elsewhere")
     if dry_run:
         found = asyncio.run(_forecast(home, jobs, to))
         return print_json(found) if as_json else _print(found, nothing="")
@@ -68,15 +70,16 @@ async def _jobs_of(home: Home, lost: str) -> list[str]:
     sites = [site.site for site in (await ask(home, ListSites())).sites]
     if lost not in sites:
         raise TowpathError.unknown("job", lost, sorted([*jobs, *sites]), field="job")
-    found = [name for name, job in jobs.items() if _is_lost(job, lost)]
-    if not found:
-        say(f"no job of {lost} has a standby elsewhere")
-        raise typer.Exit(0)
+    there = {name: job for name, job in jobs.items() if job.site == lost}
+    found = [name for name, job in there.items() if _has_standby(job)]
+    left = sorted(there.keys() - found)
+    if found and left:
+        say(f"without a standby elsewhere, and left behind: {', '.join(left)}")
     return found
 
 
-def _is_lost(job: JobView, site: str) -> bool:
-    return job.site == site and job.spec.standby is not None and job.spec.standby.site != site
+def _has_standby(job: JobView) -> bool:
+    return job.spec.standby is not None and job.spec.standby.site != job.site
 
 
 async def _fail_over(home: Home, commands: list[FailOverJob], *, within_s: float, as_json: bool) -> None:

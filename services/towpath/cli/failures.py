@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
 from towpath.cli.endings import BAD_INPUT, FAILED
@@ -34,6 +35,8 @@ def failure_of(error: Exception) -> TowpathError | None:
     """Return the error in our terms; None for one that only a mistake of ours can raise."""
     if isinstance(error, ValidationError):
         return TowpathError.of_validation(error)
+    if isinstance(error, NatsError):
+        return TowpathError(ErrorCode.UNREACHABLE, f"the hub does not serve this now: {error}", field="hub")
     return error if isinstance(error, TowpathError) else None
 
 

@@ -43,7 +43,7 @@ class AnswerRoutes:
         kept = await self._kept(asked)
         after, opening = beginning(query, resumed, kept)
         follower = Follower(self._connection, asked.at, output_stream(asked.name), after=after)
-        stream = EventStream(ending.get(), write_s=self._settings.write_s)
+        stream = EventStream(ending.get(), write_s=self._settings.write_s, ends=not query.follow)
         async with stream.to(request):
             await stream.write(opening)
             await self._pass_on(follower, stream, None if query.follow else kept.last)

@@ -33,7 +33,7 @@ class EventRoutes:
         after = _start(last_event_id(request), query, kept)
         reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
-        stream = EventStream(ending.get(), write_s=self._settings.write_s)
+        stream = EventStream(ending.get(), write_s=self._settings.write_s, ends=not query.follow)
         async with aclosing(reader), stream.to(request):
             await stream.write(_opening(after, kept))
             await self._stream(reader, stream, through)

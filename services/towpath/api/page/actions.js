@@ -21,8 +21,15 @@ const RULE = {
 
 const mediaType = (text) => (/^\s*[{[]/.test(text) ? PIPELINE : YAML);
 
-/** The name that a description gives its pipeline, in JSON or YAML. */
-const nameIn = (text) => /^\s*["']?name["']?\s*:\s*["']?([a-z][a-z0-9-]*)/m.exec(text)?.[1] ?? "";
+/** The name that a description gives its pipeline, in JSON or YAML: in YAML its own has no indent. */
+const nameIn = (text) => {
+  if (mediaType(text) === YAML) return /^["']?name["']?\s*:\s*["']?([a-z][a-z0-9-]*)/m.exec(text)?.[1] ?? "";
+  try {
+    return JSON.parse(text).name ?? "";
+  } catch {
+    return "";
+  }
+};
 
 export class ActionsView {
   constructor({ model, migrate, report }) {
