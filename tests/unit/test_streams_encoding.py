@@ -116,10 +116,18 @@ def test_rejected_events_when_told_twice_then_each_appears_once_in_order() -> No
     )
 
 
+def test_values_when_they_tell_results_apart_then_are_exact() -> None:
+    numbers = pa.array([1.5, float("nan"), float("-inf")])
+    assert plain_values(numbers, exact=True) == [1.5, "NaN", "-Infinity"]
+    assert plain_values(pa.array([AT], TIME), exact=True) == ["2026-01-01T00:00:00.000000Z"]
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "plain"),
     [
-        (pa.float64(), [1.5, float("nan"), float("-inf"), None], [1.5, "NaN", "-Infinity", None]),
+        (pa.float64(), [1.5, float("nan"), float("-inf"), None], [1.5, None, None, None]),
+        (pa.struct([("a", pa.float64())]), [{"a": float("nan")}, {"a": 1.0}], [{}, {"a": 1.0}]),
+        (pa.map_(pa.float64(), pa.float64()), [[(float("inf"), 2.0)]], [{"Infinity": 2.0}]),
         (TIME, [AT, None], ["2026-01-01T00:00:00.000Z", None]),
         (pa.timestamp("us"), [datetime(2026, 1, 1)], ["2026-01-01T00:00:00.000"]),
         (pa.date32(), [date(2026, 1, 1), None], ["2026-01-01", None]),

@@ -108,9 +108,40 @@ def test_senml_pack_when_its_time_is_no_date_then_has_a_reason(time: str) -> Non
         said({"kind": "senml"}, f'[{{"n": "a", "v": 1, {time}}}]'.encode())
 
 
-def test_senml_pack_when_a_name_has_two_values_then_has_a_reason() -> None:
-    with pytest.raises(Unreadable, match="two values of 'a'"):
-        said({"kind": "senml"}, b'[{"n": "a", "v": 1}, {"n": "a", "v": 2}]')
+@pytest.mark.parametrize(
+    ("pack", "why"),
+    [
+        ([{"n": "a", "v": 1}, {"n": "a", "v": 2}], "two values of 'a'"),
+        ([{"n": "1", "v": 1}, {"n": "1", "v": 2}], "two values of '_1'"),
+        ([{"bn": "a/", "n": "x", "v": 1}, {"bn": "b/", "n": "y", "v": 2}], "two devices"),
+        ([{"bn": "a/", "n": "device", "v": 1}], "the name 'device'"),
+        ([{"n": "x", "v": 10**400, "bv": 0.5}], "too large"),
+    ],
+)
+def test_senml_pack_when_its_values_would_be_mixed_up_then_has_a_reason(pack: list[Any], why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        said({"kind": "senml"}, json.dumps(pack).encode())
+
+
+def test_senml_pack_when_a_base_is_set_back_to_zero_then_is_zero_from_there_on() -> None:
+    pack = [
+        {"bn": "a", "bt": 1.7e9, "bv": 20, "n": "t", "v": 1},
+        {"bt": 0, "bv": 0, "n": "h", "t": 1.8e9, "v": 50},
+        {"bs": 100, "n": "water", "s": 5},
+    ]
+    assert said({"kind": "senml"}, json.dumps(pack).encode()) == {
+        "device": "a",
+        "time": "2027-01-15T08:00:00+00:00",
+        "t": 21,
+        "h": 50,
+        "water": 105,
+    }
+
+
+@pytest.mark.parametrize("number", [21, 9007199254740993])
+def test_senml_pack_when_a_value_is_whole_then_stays_whole(number: int) -> None:
+    pack = json.dumps([{"n": "c", "v": number}]).encode()
+    assert to_json({"kind": "senml"})(pack) == b'{"c":%d}' % number
 
 
 @pytest.mark.parametrize(

@@ -187,4 +187,5 @@ def _rounded(stddev: Column, largest: Column) -> Column:
     """
     digits = F.lit(_STDDEV_DIGITS) - F.floor(F.log10(largest))
     scale = F.pow(F.lit(10.0), digits.cast("double"))
-    return F.when(largest == 0, stddev).otherwise(F.rint(stddev * scale) / scale)
+    # Numbers below 1e-298 have a scale that no double holds.
+    return F.when((largest == 0) | (scale == float("inf")), stddev).otherwise(F.rint(stddev * scale) / scale)

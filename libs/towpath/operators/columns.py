@@ -37,7 +37,8 @@ def first_line(error: Exception) -> str:
 def is_new(time: Column) -> Column:
     """True for rows that count, behind a watermark on `time`.
 
-    Rows with negative serial numbers count only for their times: the source recalls them after a start. The
-    condition names the time, because Spark would otherwise evaluate it before the watermark has seen them.
+    Rows with negative serial numbers count only for their times: the source recalls them after a start. Rows
+    of user code without one have 0. The condition names the time, because Spark would otherwise evaluate it
+    before the watermark has seen them.
     """
-    return F.col(SERIAL) + F.coalesce(F.unix_micros(time) * 0, F.lit(0)) > 0
+    return F.col(SERIAL) + F.coalesce(F.unix_micros(time) * 0, F.lit(0)) >= 0

@@ -32,7 +32,7 @@ def without_rejected(rows: DataFrame, *, step: int = 0, branch: int = 0, derived
     `branch` tells frames of one step apart. `derived`: the rows are no events, but were made of them.
     """
     # Rows with negative serial numbers are recalled for their times: an earlier run has told of them.
-    is_new = F.col(SERIAL) > 0
+    is_new = F.col(SERIAL) >= 0
     name, count = f"{_OBSERVED}{step} {branch}", F.count(F.when(is_new, 1)).alias(_COUNT)
     if REASON not in rows.columns:
         return rows.observe(name, count)

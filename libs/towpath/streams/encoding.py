@@ -253,7 +253,7 @@ def _own_values(column: pa.Array) -> Texts:
 
 def _id_columns(column: pa.StructArray) -> dict[str, list[Any]]:
     """Return the members of a struct. Times have microseconds, because two times must not become one."""
-    return {name: plain_values(values, "us") for name, values in members(column).items()}
+    return {name: plain_values(values, exact=True) for name, values in members(column).items()}
 
 
 def _id_value(value: Any) -> str:

@@ -98,19 +98,29 @@ def _text(value: bytes) -> str:
     return value.split(b"\0", 1)[0].decode(errors="replace")
 
 
-class _Record(msgspec.Struct, rename={"string": "vs", "truth": "vb", "data": "vd", "total": "s"}):
-    """One record of a SenML pack, base values included."""
+class _Base(msgspec.Struct):
+    """What holds from one record of a SenML pack on (RFC 8428, section 4.1)."""
 
     bn: str = ""
     bt: float = 0.0
-    bv: float = 0.0
+    bv: int | float = 0
+    bs: int | float = 0
+
+
+class _Record(msgspec.Struct, rename={"string": "vs", "truth": "vb", "data": "vd", "total": "s"}):
+    """One record of a SenML pack."""
+
+    bn: str | None = None
+    bt: float | None = None
+    bv: int | float | None = None
+    bs: int | float | None = None
     n: str = ""
     t: float = 0.0
-    v: float | None = None
+    v: int | float | None = None
     string: str | None = None
     truth: bool | None = None
     data: str | None = None
-    total: float | None = None
+    total: int | float | None = None
 
 
 _pack = msgspec.json.Decoder(list[_Record]).decode
@@ -121,29 +131,41 @@ def _of_senml(event: bytes) -> bytes:
         records = _pack(event)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Unreadable(f"no SenML pack: {error}") from None
-    base, fields, newest = _Record(), {}, 0.0
+    base, fields, newest = _Base(), {}, 0.0
     for record in records:
-        base.bn, base.bt, base.bv = record.bn or base.bn, record.bt or base.bt, record.bv or base.bv
-        value = _value(record, base.bv)
+        if record.bn not in (None, base.bn) and fields:
+            raise Unreadable(f"values of two devices in one pack: {base.bn!r} and {record.bn!r}")
+        for name in base.__struct_fields__:
+            if (told := getattr(record, name)) is not None:
+                setattr(base, name, told)
         newest = max(newest, base.bt + record.t)
+        value = _value(record, base)
         if value is None:
             continue
         name = _NO_NAME.sub("_", record.n) or "value"
+        name = f"_{name}" if name[0].isdigit() else name
         if name in fields:
             raise Unreadable(f"two values of {name!r} in one pack")
-        fields[f"_{name}" if name[0].isdigit() else name] = value
-    told = {"device": base.bn} if base.bn else {}
+        fields[name] = value
+    own = {"device": base.bn} if base.bn else {}
     if newest >= _ABSOLUTE_S:
         try:
-            told["time"] = datetime.fromtimestamp(newest, UTC).isoformat()
+            own["time"] = datetime.fromtimestamp(newest, UTC).isoformat()
         except (ValueError, OverflowError, OSError) as error:
             raise Unreadable(f"no time in seconds: {error}") from None
-    return msgspec.json.encode({**told, **fields})
+    if taken := own.keys() & fields.keys():
+        raise Unreadable(f"a value has the name {taken.pop()!r}, which the pack's own has")
+    return msgspec.json.encode({**own, **fields})
 
 
-def _value(record: _Record, base: float) -> Any:
+def _value(record: _Record, base: _Base) -> Any:
     """Return the value of a record: a number with its base, or another kind; None if it has none."""
-    if record.v is not None:
-        return base + record.v
-    others = (record.string, record.truth, record.data, record.total)
+    try:
+        if record.v is not None:
+            return base.bv + record.v
+        if record.total is not None:
+            return base.bs + record.total
+    except OverflowError as error:
+        raise Unreadable(f"{record.n!r}: {error}") from None
+    others = (record.string, record.truth, record.data)
     return next((value for value in others if value is not None), None)

@@ -10,25 +10,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def plain_values(column: pa.Array, unit: str = "ms") -> list[Any]:
-    """Return the values of a column; times are ISO 8601, in digits of `unit` (`ms` or `us`).
+def plain_values(column: pa.Array, *, exact: bool = False) -> list[Any]:
+    """Return the values of a column; times are ISO 8601, in milliseconds.
 
-    Members of a struct that are null are left out. Numbers that JSON cannot write are texts, as Spark has it.
+    Members of a struct that are null are left out. Numbers that JSON cannot write are null: as a text, they
+    would not be of their field's type. In `exact` values, which tell things apart, they are texts, and times
+    have microseconds.
     """
     kind = column.type
     if pa.types.is_struct(kind):
-        return _objects(column, unit)
+        return _objects(column, exact=exact)
     if pa.types.is_timestamp(kind):
-        return iso_times(column, unit)
+        return iso_times(column, "us" if exact else "ms")
     if pa.types.is_floating(kind):
         values = column.to_pylist()
-        return values if all(map(_is_finite, values)) else [_number(value) for value in values]
+        return values if all(map(_is_finite, values)) else [_number(value, exact=exact) for value in values]
     if pa.types.is_map(kind):
-        keys = [key if isinstance(key, str) else str(key) for key in plain_values(column.keys, unit)]
-        items = list(zip(keys, plain_values(column.items, unit), strict=True))
+        exact_keys = exact or pa.types.is_floating(column.keys.type)
+        keys = [
+            key if isinstance(key, str) else str(key) for key in plain_values(column.keys, exact=exact_keys)
+        ]
+        items = list(zip(keys, plain_values(column.items, exact=exact), strict=True))
         return [None if pairs is None else dict(pairs) for pairs in _nested(column, items)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _nested(column, plain_values(column.values, unit))
+        return _nested(column, plain_values(column.values, exact=exact))
     if pa.types.is_date(kind):
         return [None if day is None else day.isoformat() for day in column.to_pylist()]
     return column.to_pylist()
@@ -50,11 +55,12 @@ def members(column: pa.StructArray) -> dict[str, pa.Array]:
     return {field.name: values for field, values in zip(column.type, column.flatten(), strict=True)}
 
 
-def _objects(column: pa.StructArray, unit: str) -> list[Any]:
+def _objects(column: pa.StructArray, *, exact: bool) -> list[Any]:
     columns = members(column)
     names = list(columns)
-    rows = zip(*(plain_values(values, unit) for values in columns.values()), strict=True)
-    if any(values.null_count for values in columns.values()):
+    plain = [plain_values(values, exact=exact) for values in columns.values()]
+    rows = zip(*plain, strict=True)
+    if any(None in values for values in plain):
         made: list[Any] = [{n: v for n, v in zip(names, row, strict=True) if v is not None} for row in rows]
     else:
         made = [dict(zip(names, row, strict=True)) for row in rows] or [{} for _ in range(len(column))]
@@ -74,7 +80,9 @@ def _is_finite(value: float | None) -> bool:
     return value is None or math.isfinite(value)
 
 
-def _number(value: float | None) -> float | str | None:
+def _number(value: float | None, *, exact: bool) -> float | str | None:
     if value is None or math.isfinite(value):
         return value
+    if not exact:
+        return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
