@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ class Broker:
 
     def acknowledge(self) -> None:
         for each in self._waiting:
-            each.set_result(None)
+            each.set_result([])
         self._waiting.clear()
 
     def wake(self) -> None: ...
@@ -186,6 +187,24 @@ async def test_route_when_all_its_results_are_delivered_then_is_forgotten(tmp_pa
     assert [(each["site"], each["waiting"]) for each in waiting] == [(None, 2), ("away", 0)]
     assert [each["site"] for each in gateway.routes.described()["routes"]] == ["away"]
     assert (gateway.brokers["home"].came, gateway.brokers["away"].came) == ([1, 2], [3])
+
+
+async def test_results_when_the_log_was_lost_then_new_ones_go_to_the_present_site_alone(
+    tmp_path: Path,
+) -> None:
+    gateway = Gateway(tmp_path)
+    gateway.add(2)
+    gateway.choose("away")
+    gateway.add(1)
+    shutil.rmtree(tmp_path / "results")
+    gateway.restart()
+    gateway.add(1)
+    gateway.restart()
+    gateway.add(2)
+
+    gateway.send("home", "away")
+
+    assert (gateway.brokers["home"].came, gateway.brokers["away"].came) == ([], [1, 2, 3])
 
 
 async def test_site_when_it_has_two_routes_then_they_share_what_may_be_in_flight(tmp_path: Path) -> None:

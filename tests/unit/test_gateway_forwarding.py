@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.gateways.completeness import Completeness
 from towpath.gateways.forwarding import IN_FLIGHT, Forwarder, Result
@@ -34,7 +36,7 @@ class ScriptedConnection:
     def acknowledge(self) -> None:
         for _, answer in self.sent:
             if not answer.done():
-                answer.set_result(None)
+                answer.set_result([])
 
     def lose(self) -> None:
         for _, answer in self.sent:
@@ -100,7 +102,7 @@ async def test_results_when_the_connection_is_lost_then_go_out_again_with_their_
     lost: Any = ScriptedConnection()
     sender.connected()
     sender.send(lost)
-    lost.sent[1][1].set_result(None)  # The second one was acknowledged, out of order.
+    lost.sent[1][1].set_result([])  # The second one was acknowledged, out of order.
     sender.send(lost)
     lost.lose()
 
@@ -141,3 +143,25 @@ async def test_results_when_the_budget_is_exceeded_then_the_receiver_can_name_th
     assert (gap, seen.repeats()) == ((1, log.dropped), 1)
     assert seen.dropped() == {"pi01": log.dropped}
     assert len(connection.sent) == 100 - log.dropped > 0
+
+
+async def test_result_when_the_broker_refuses_it_then_is_kept_and_sent_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, sender = forwarder(tmp_path)
+    connection = ScriptedConnection()
+    add(log, 1)
+    sender.connected()
+    sender.send(cast("Any", connection))
+    connection.sent[0][1].set_result([ReasonCode(PacketTypes.PUBACK, "Not authorized")])
+
+    sender.send(cast("Any", connection))
+    assert (log.waiting(), connection.numbers) == (1, [1])
+    assert sender.refusal == "result 1: Not authorized"
+
+    monkeypatch.setattr(sender, "_paused_until", 0.0)
+    sender.send(cast("Any", connection))
+    assert connection.numbers == [1, 1]
+    connection.acknowledge()
+    sender.send(cast("Any", connection))
+    assert (log.waiting(), sender.refusal) == (0, None)

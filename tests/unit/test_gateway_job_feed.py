@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from running.waiting import eventually
+from towpath.gateway.spark import job_feed
 from towpath.gateway.spark.job_feed import JobFeed
 from towpath.spark_job.feed import Feed
 from towpath.spark_job.source import DeviceReader
@@ -123,3 +126,24 @@ async def test_results_when_the_checkpoint_is_another_then_count_from_the_start(
             await eventually(lambda: len(reports) == 1)
             feed.confirmed(0)
             await handing
+
+
+async def test_events_when_they_are_more_than_there_is_room_for_then_none_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_feed, "INPUT_MB", 1)
+    async with feeding(tmp_path) as (feed, reports):
+        for number in range(1, 101):
+            feed.take(number, {"n": number, "text": "x" * 40_000})
+        feed.store()
+        stored = reports[-1]["done"]
+        assert 0 < stored < 20
+        feed.store()
+        assert (reports[-1]["done"], feed._log.dropped) == (stored, 0)
+
+        while stored < 100:
+            assert await asyncio.to_thread(read, feed, stored - 1) == [(stored, stored)]
+            await asyncio.to_thread(DeviceReader(feed.name).commit, {"number": stored})
+            assert reports[-1]["done"] > stored
+            stored = reports[-1]["done"]
+        assert feed._log.dropped == 0

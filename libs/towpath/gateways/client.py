@@ -82,6 +82,8 @@ class GatewayClient:
         self._connection: MqttConnection | None = None
         self._ready = asyncio.Event()
         self._refusal: TowpathError | None = None
+        """Why the broker refused the last login, until it takes one."""
+        self._moved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -113,6 +115,7 @@ class GatewayClient:
     def log_in_at(self, address: BrokerAddress) -> None:
         """Make the next connection, and all after it, with this address and login."""
         self._address = address
+        self._moved.set()
 
     async def request(
         self,
@@ -203,16 +206,24 @@ class GatewayClient:
                     await self._serve(connection)
             except OSError as error:
                 log.warning("no connection to gateways: %s", error)
-            except TowpathError as error:
-                self._refusal = error
-                self._ready.set()
-                return
+                self._lost(None)
+            except TowpathError as error:  # It may pass: keys become known to a broker one after the other.
+                log.warning("no connection to gateways: %s", error)
+                self._lost(error)
             finally:
                 self._connection = None
-                if self._refusal is None:
-                    self._ready.clear()
-            await asyncio.sleep(delay)
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), delay)
             delay = min(2 * delay, RETRY_MOST_S)
+
+    def _lost(self, refusal: TowpathError | None) -> None:
+        """Let requests wait for a connection, or fail as long as the broker refuses this client."""
+        self._refusal = refusal
+        if refusal is None:
+            self._ready.clear()
+        else:
+            self._ready.set()
 
     async def _serve(self, connection: MqttConnection) -> None:
         filters = [
@@ -226,7 +237,7 @@ class GatewayClient:
                 if message.qos:
                     connection.acknowledge(message.mid)
                 self._take(message.topic, bytes(message.payload))
-            if subscribed.done() and not self._ready.is_set():
+            if subscribed.done() and self._connection is None:
                 connection.check_subscribed(filters, subscribed.result(), field="user")
                 self._begin(connection)
             connection.flush()
@@ -235,7 +246,7 @@ class GatewayClient:
 
     def _begin(self, connection: MqttConnection) -> None:
         """Send what waits, also what a lost connection may have swallowed: requests may be repeated."""
-        self._connection = connection
+        self._connection, self._refusal = connection, None
         for waiting in self._waiting.values():
             self._publish(connection, waiting)
         self._ready.set()

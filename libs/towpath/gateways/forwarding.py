@@ -21,6 +21,10 @@ SAVE_EVERY_S = 1.0
 """Time between two records of what was delivered. So many seconds of results come again after a kill."""
 
 
+REFUSED_S = 5.0
+"""Pause after the broker has refused a result. It is kept: its rights or its quota may be corrected."""
+
+
 class Result(msgspec.Struct, frozen=True):
     """A result as the log keeps it."""
 
@@ -53,6 +57,9 @@ class Forwarder:
         self._backlog_ends = after
         """Number of the newest result when the connection was made."""
         self._saved_at = 0.0
+        self._paused_until = 0.0
+        self.refusal: str | None = None
+        """Topic and reason of the last refusal, until a result is taken again."""
 
     def connected(self) -> None:
         """Begin with a new connection: what was in flight, and is not acknowledged, is sent again."""
@@ -71,11 +78,13 @@ class Forwarder:
         `beside`: results of others that are in flight on this connection.
         """
         self._settle()
+        now = asyncio.get_running_loop().time()
+        if now < self._paused_until:
+            return
         free = min(IN_FLIGHT, connection.window) - len(self._in_flight) - beside
         for after, share in self._lanes(free):
             for number, payload in self._log.read(self._beyond(after), share, self.through):
                 self._publish(connection, number, payload)
-        now = asyncio.get_running_loop().time()
         if now - self._saved_at >= SAVE_EVERY_S:
             self._saved_at = now
             try:
@@ -116,9 +125,24 @@ class Forwarder:
         self._in_flight[number] = sent
 
     def _settle(self) -> None:
-        """Note what was acknowledged. What failed is sent again over the next connection."""
+        """Note what was acknowledged. What failed is sent again over the next connection.
+
+        What was refused is sent again after a pause.
+        """
         for number, sent in [*self._in_flight.items()]:
             if sent.done():
                 del self._in_flight[number]
-                if sent.exception() is None:
+                if sent.exception() is not None:
+                    continue
+                refused = next((code for code in sent.result() if code.is_failure), None)
+                if refused is None:
                     self._log.delivered(number)
+                    self.refusal = None
+                else:
+                    self._note_refusal(f"result {number}: {refused}")
+
+    def _note_refusal(self, what: str) -> None:
+        if self.refusal is None:
+            log.warning("the broker refuses results, and they are kept: %s", what)
+        self.refusal = what
+        self._paused_until = asyncio.get_running_loop().time() + REFUSED_S

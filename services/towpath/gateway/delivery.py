@@ -63,6 +63,16 @@ def rerouted(routes: Sequence[Route], last: int, site: str) -> list[Route]:
     return kept if kept and kept[-1].site == site else [*kept, Route(last, site)]
 
 
+def _present(routes: Sequence[Route], last: int) -> list[Route]:
+    """Return routes as they were kept for a log that ends at `last` now. Pure.
+
+    Nothing waits before the first route. A log that was lost, or the end of it, has its numbers again: new
+    results go by the last route.
+    """
+    found = [Route(0, routes[0].site), *(Route(min(each.after, last), each.site) for each in routes[1:])]
+    return [each for each, following in pairwise(found) if each.after < following.after] + found[-1:]
+
+
 class DeliveryRoutes:
     """Owns the routes, and the connections to other sites than the gateway's own."""
 
@@ -75,9 +85,9 @@ class DeliveryRoutes:
         self._state = Routes([Route(0, OWN)])
         if path.exists():
             read = msgspec.json.decode(path.read_bytes(), type=Routes)
-            # Nothing waits before the first route. If the log was lost, numbers begin again.
-            routes = [Route(0, read.routes[0].site), *read.routes[1:]]
-            self._state = msgspec.structs.replace(read, routes=routes)
+            self._state = msgspec.structs.replace(read, routes=_present(read.routes, results.last))
+            if self._state != read:
+                write_atomically(path, msgspec.json.encode(self._state))
         self._forwarders: dict[Route, Forwarder] = {}
         self._connections: dict[str, MqttConnection] = {}
         self._changed = asyncio.Event()
@@ -118,6 +128,7 @@ class DeliveryRoutes:
                     "site": route.site or None,
                     "after": route.after,
                     "waiting": self._log.waiting(route.after, forwarder.through),
+                    "refusal": forwarder.refusal,
                 }
                 for route, forwarder in self._forwarders.items()
             ],

@@ -88,14 +88,24 @@ class JobFeed:
             self._held.append((number, {**event, "arrived": time.time()}))
 
     def store(self) -> None:
-        """Write events down and let the gateway acknowledge them, if there is room. Raises `OSError`."""
-        if not self._held or self._log.bytes > INPUT_MB * 1024**2 * 3 // 4:
+        """Write down as many events as there is room for, and let the gateway acknowledge them.
+
+        Raises `OSError`.
+        """
+        room, entries = INPUT_MB * 1024**2 * 3 // 4, list[bytes]()
+        if self._log.waiting():  # Else all that is there may go.
+            room -= self._log.bytes
+        for number, event in self._held:
+            entry = b"%s %d %s" % (self._session, number, msgspec.json.encode(event))
+            if (room := room - len(entry)) < 0:
+                break  # The log would drop the oldest, which are acknowledged and not processed.
+            entries.append(entry)
+        if not entries:
             return
-        entries = [b"%s %d %s" % (self._session, n, msgspec.json.encode(event)) for n, event in self._held]
         self._log.append(entries)
         self._log.sync()
-        self._done = self._held[-1][0]
-        self._held.clear()
+        self._done = self._held[len(entries) - 1][0]
+        del self._held[: len(entries)]
         self.tell()
 
     def tell(self, results: list[dict[str, Any]] | None = None, **more: Any) -> None:
