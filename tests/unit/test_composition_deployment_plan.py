@@ -64,6 +64,11 @@ def test_plan_when_it_updates_then_only_what_it_names_is_replaced() -> None:
     assert (job.inputs, job.operator, job.output.topic) == (old.inputs, old.operator, old.output.topic)
 
 
+def test_plan_when_the_pipeline_has_a_policy_then_keeps_it() -> None:
+    current = PipelineSpec.model_validate({**CURRENT.model_dump(), "policy": "energy"})
+    assert imported({"task": "uninstall", "operation": "late"}, current=current).policy == "energy"
+
+
 def test_plan_when_it_uninstalls_then_the_job_is_gone() -> None:
     assert imported({"task": "uninstall", "operation": "late"}, current=CURRENT).jobs == []
 

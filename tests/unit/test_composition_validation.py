@@ -159,6 +159,17 @@ def test_fields_when_several_are_missing_or_of_another_type_then_all_are_told() 
     ]
 
 
+def test_optional_fields_when_they_come_with_another_type_then_are_told_and_may_be_missing() -> None:
+    written = {"kind": "clean", "fields": {"delay": {"type": "double"}}}
+    rules = {
+        "delay": {"type": "string", "required": False},
+        "carrier": {"type": "string", "required": False},
+    }
+    asks = {"kind": "clean", "fields": rules}
+    found = wrong(job("a", operator=written), job("b", "t/a", operator=asks))
+    assert only(found) == (ErrorCode.SCHEMA_MISMATCH, "jobs[1].inputs[0]", "delay")
+
+
 def test_fields_when_a_job_outside_would_miss_them_then_the_writer_is_told() -> None:
     clean = {"kind": "clean", "fields": {"carrier": {"type": "string"}}}
     asks = {"kind": "filter", "fields": {"delay": "double"}, "where": "true"}

@@ -73,6 +73,15 @@ def test_average_when_its_window_ends_then_gives_a_result_for_each_sensor() -> N
     assert (b["sensor"], b["celsius_mean"], chain.next_due()) == ("b", 7.0, None)
 
 
+def test_average_when_sensors_are_numbers_then_results_have_numbers_and_texts_are_others() -> None:
+    chain = Chain([AVERAGE], {"publish.rate": 5})
+    fed(chain, {"sensor": 7, "celsius": 1}, {"sensor": "7", "celsius": 2}, {"celsius": 3})
+    again = Chain([AVERAGE], {"publish.rate": 5})
+    again.restore(chain.state())
+    assert [(each["sensor"], each["celsius_mean"]) for each in again.tick(5.0)] == [(7, 1.0), ("7", 2.0)]
+    assert (chain.rejected, chain.last_rejection) == (1, "field 'sensor' is missing")
+
+
 def test_average_when_its_rate_changes_then_the_open_window_goes_on_with_the_new_one() -> None:
     chain = Chain([AVERAGE], {"publish.rate": 5})
     fed(chain, {"sensor": "a", "celsius": 1})

@@ -52,6 +52,14 @@ def test_results_when_they_stand_for_events_then_ids_are_of_input_and_serial_in_
     assert Result.model_validate_json(second.body).input == UPSTREAM
 
 
+def test_results_when_several_of_one_event_have_one_id_then_none_is_lost_in_silence() -> None:
+    rows = [{SERIAL: 9, INPUT: 0}, {SERIAL: 9, INPUT: 1}, {SERIAL: 9, INPUT: 0}]
+    with pytest.raises(RuntimeError, match=f"2 results have the id job/{FIRST}/9"):
+        ENCODER.results(table(rows))
+    told_apart = [{**row, IDENTITY: {"part": n}} for n, row in enumerate(rows)]
+    assert len({message.identity for message in ENCODER.results(table(told_apart))}) == 3
+
+
 def test_punctuation_when_made_then_is_an_empty_window_with_an_id_of_its_end() -> None:
     made = ENCODER.punctuation(1_000)
     read = Result.model_validate_json(made.body)

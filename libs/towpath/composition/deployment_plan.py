@@ -100,7 +100,8 @@ def import_plan(
         importing.refuse("plan", "the pipeline has no name", called, "a name such as `delays`")
     if importing.errors:
         raise all_at_once(importing.errors, "the plan")
-    return PipelineSpec(name=str(called), jobs=[*importing.jobs.values()])
+    kept = current.model_dump(exclude={"name", "jobs"}) if current else {}
+    return PipelineSpec(**kept, name=str(called), jobs=[*importing.jobs.values()])
 
 
 class _Importing:

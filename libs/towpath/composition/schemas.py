@@ -115,13 +115,17 @@ def _raise_first(found: list[Mismatch]) -> None:
 
 def mismatches(spec: JobSpec, fields: ResultFields) -> list[Mismatch]:
     """Return all fields that the job asks for and that an upstream job lacks or has with another type."""
-    asked = kind_of(spec.operator).reads(spec.operator)
+    kind = kind_of(spec.operator)
+    asked, optional = kind.reads(spec.operator), kind.may_read(spec.operator)
     return [
         Mismatch(writer, error)
         for position, wanted in enumerate(spec.inputs)
         for writer, schema in fields.read(wanted).items()
         if schema is not None and writer != spec.name
-        for error in _mismatches(asked, schema, writer, f"inputs.{position}", spec.name)
+        for error in _mismatches(
+            asked | {name: optional[name] for name in optional.keys() & schema.keys()},
+            *(schema, writer, f"inputs.{position}", spec.name),
+        )
     ]
 
 

@@ -56,6 +56,8 @@ class OperatorKind(Generic[Op]):
     """The results, see `compilation.compile_job`. Loads Spark when called."""
     reads: Callable[[Op], dict[str, FieldType]]
     """Fields that the operator cannot do without."""
+    may_read: Callable[[Op], dict[str, FieldType]] = lambda operator: {}
+    """Fields that an event may lack, and that must have their type in those that have them."""
     writes: Callable[[Op], Schema | None] = _none
     """Fields of its results; None if they are not known before it runs."""
     passes_on: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -109,6 +110,8 @@ class MessageEncoder:
                 table = table.drop_columns([INPUT])  # Of a window over several inputs none is its own.
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         identities = self._identities(columns, table.num_rows)
+        if IDENTITY not in columns:
+            _check_distinct(identities)
         bodies = self._bodies(columns, table.num_rows)
         messages = [Message(identity, body) for identity, body in zip(identities, bodies, strict=True)]
         by = members(columns[CLOSED])["end"].cast(pa.int64()) if CLOSED in columns else columns[SERIAL]
@@ -229,6 +232,16 @@ class MessageEncoder:
         if _PLAIN.fullmatch(plain):
             return plain
         return _joined(self.job, hashlib.sha256(plain.encode()).hexdigest())
+
+
+def _check_distinct(identities: Sequence[str]) -> None:
+    """Raise `RuntimeError` if two results of a micro-batch have one id: the stream would drop one of them."""
+    if len(set(identities)) < len(identities):
+        repeated, times = Counter(identities).most_common(1)[0]
+        raise RuntimeError(
+            f"{times} results have the id {repeated}, and all but one would be lost: user code that makes"
+            " several rows of one event needs an `identity`"
+        )
 
 
 def _joined(*parts: Any) -> str:

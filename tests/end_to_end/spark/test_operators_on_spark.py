@@ -384,6 +384,31 @@ def test_python_when_it_makes_several_rows_of_an_event_then_identity_tells_them_
     assert {r.serial for r in outcome.results.values()} == {1}
 
 
+def test_python_when_its_rows_have_an_identity_and_no_serial_number_then_later_steps_read_them(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    code = "def run(events, p): return events.selectExpr('v', 'timestamp_seconds(v) as at')"
+    first = python_job(tmp_path, code, identity=["v"])
+    checked = {"kind": "clean", "fields": {"v": {"type": "long", "maximum": 5}}}
+    window = {
+        "kind": "window",
+        "fields": {"v": "long", "at": "timestamp"},
+        "event_time": "at",
+        "size_s": 10,
+        "aggregates": {"n": {"function": "count"}},
+    }
+    source = messages(session, {"v": 1}, {"v": 2}, {"v": 7})
+
+    outcome = run({"kind": "chain", "steps": [first, checked]}, source)
+    assert (outcome.values, outcome.reasons) == (
+        [{"v": 1}, {"v": 2}],
+        ["field 'v': 7 is above the maximum 5"],
+    )
+
+    outcome = run({"kind": "chain", "steps": [first, window]}, source)
+    assert [result.count for result in outcome.results.values()] == [3]
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

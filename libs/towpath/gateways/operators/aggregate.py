@@ -75,7 +75,7 @@ class Aggregate(Operator[AggregateParameters]):
         return results
 
     def _result(self, key: str, kept: list[float], end: float) -> Event:
-        by = {} if self.set.by is None else {self.set.by: key}
+        by = {} if self.set.by is None else {self.set.by: _value_of(key)}
         values = {f"{self.set.field}_{name}": FUNCTIONS[name](kept) for name in self.set.functions}
         return by | values | {"count": int(kept[0]), "window_start": self._start, "window_end": end}
 
@@ -87,3 +87,11 @@ class Aggregate(Operator[AggregateParameters]):
         """Take the window that a former run had open."""
         self._start, kept = state
         self._kept = {key: [*values] for key, values in kept.items()}
+
+
+def _value_of(key: str) -> Any:
+    """Return the value of a key. A version that knew only texts may have kept it as it is."""
+    try:
+        return msgspec.json.decode(key)
+    except msgspec.DecodeError:
+        return key

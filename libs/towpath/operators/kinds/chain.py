@@ -52,6 +52,7 @@ CHAIN = register(
         model=Chain,
         compile=compile_chain,
         reads=lambda operator: kind_of(operator.steps[0]).reads(operator.steps[0]),
+        may_read=lambda operator: kind_of(operator.steps[0]).may_read(operator.steps[0]),
         writes=lambda operator: kind_of(operator.steps[-1]).writes(operator.steps[-1]),
         rejects=lambda operator: any(kind_of(step).rejects(step) for step in operator.steps),
         state=state,

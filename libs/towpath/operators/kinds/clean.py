@@ -44,6 +44,7 @@ CLEAN = register(
         model=Clean,
         compile=compile_clean,
         reads=lambda operator: {name: rule.type for name, rule in operator.fields.items() if rule.required},
+        may_read=declared,
         writes=lambda operator: {**declared(operator)},
         rejects=lambda operator: True,
     )
