@@ -99,7 +99,7 @@ def _text(value: bytes) -> str:
 
 
 class _Base(msgspec.Struct):
-    """What holds from one record of a SenML pack on (RFC 8428, section 4.1)."""
+    """Base values, which hold from one record of a SenML pack on (RFC 8428, section 4.1)."""
 
     bn: str = ""
     bt: float = 0.0

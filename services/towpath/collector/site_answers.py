@@ -1,4 +1,4 @@
-"""What of the answers of several sites counts. The keys of one of them may be stolen."""
+"""Take of the answers of several sites what counts: the keys of one of them may be stolen."""
 
 from __future__ import annotations
 
