@@ -1,4 +1,4 @@
-"""The time since the machine started: its length, and its name."""
+"""Seconds since the machine started, and the id of that start."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def seconds_since_boot() -> float:
 
 @cache
 def boot_id() -> str:
-    """Return the kernel's name for the time since the machine started; empty where it has none.
+    """Return the kernel's id of this start of the machine; empty where it has none.
 
-    After another start, a process may have the pid and also the start time of an earlier one: many small
+    After a restart, a process may have the pid and also the start time of an earlier one: many small
     machines have no clock that goes on while they are off.
     """
     try:

@@ -145,23 +145,59 @@ async def test_results_when_the_budget_is_exceeded_then_the_receiver_can_name_th
     assert len(connection.sent) == 100 - log.dropped > 0
 
 
-async def test_result_when_the_broker_refuses_it_then_is_kept_and_sent_again_later(
+REFUSED = [ReasonCode(PacketTypes.PUBACK, "Not authorized")]
+
+
+async def test_results_when_the_broker_refuses_some_then_others_go_on_and_these_are_sent_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, sender = forwarder(tmp_path)
     connection = ScriptedConnection()
-    add(log, 1)
+    to_send = cast("Any", connection)
+    refused = 2 * IN_FLIGHT
+    add(log, refused + 5)
     sender.connected()
-    sender.send(cast("Any", connection))
-    connection.sent[0][1].set_result([ReasonCode(PacketTypes.PUBACK, "Not authorized")])
 
-    sender.send(cast("Any", connection))
-    assert (log.waiting(), connection.numbers) == (1, [1])
-    assert sender.refusal == "result 1: Not authorized"
+    def answer() -> None:
+        for message, sent in connection.sent:
+            if not sent.done():
+                sent.set_result(REFUSED if message["sequence"] <= refused and not taken else [])
 
-    monkeypatch.setattr(sender, "_paused_until", 0.0)
-    sender.send(cast("Any", connection))
-    assert connection.numbers == [1, 1]
-    connection.acknowledge()
-    sender.send(cast("Any", connection))
+    taken = False
+    for _ in range(5):
+        sender.send(to_send)
+        answer()
+    assert (log.waiting(), sender.refusal is None) == (refused, False)
+    assert connection.numbers == [*range(1, refused + 6)]
+
+    monkeypatch.setattr(sender, "_try_at", 0.0)
+    sender.send(to_send)
+    answer()
+    sender.send(to_send)
+    assert connection.numbers[refused + 5 :] == [1]
+
+    taken = True
+    monkeypatch.setattr(sender, "_try_at", 0.0)
+    for _ in range(12):
+        sender.send(to_send)
+        answer()
+    sender.send(to_send)
     assert (log.waiting(), sender.refusal) == (0, None)
+    assert connection.numbers[refused + 6] == 2  # Not the one that was refused again.
+
+
+async def test_refused_results_when_there_is_a_new_connection_then_are_sent_over_it(tmp_path: Path) -> None:
+    log, sender = forwarder(tmp_path)
+    first, second = ScriptedConnection(), ScriptedConnection()
+    add(log, 2)
+    sender.connected()
+    sender.send(cast("Any", first))
+    first.sent[1][1].set_result(REFUSED)
+    sender.send(cast("Any", first))
+
+    sender.connected()
+    sender.send(cast("Any", second))
+    second.acknowledge()
+    sender.send(cast("Any", second))
+
+    assert (second.numbers, log.waiting(), sender.refusal) == ([1, 2], 0, None)

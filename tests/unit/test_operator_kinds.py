@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from running.operator_examples import EXAMPLES, WIRE_KINDS, example
 from running.operator_facts import CHECKS
-from towpath.contracts.operators import Window
 from towpath.operators.kind import kinds, register
 
 WITHOUT_SPARK = """
@@ -47,14 +45,3 @@ def test_facts_when_there_is_no_spark_then_are_known_all_the_same() -> None:
     command = [sys.executable, "-c", WITHOUT_SPARK, str(Path(__file__).parents[1])]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("size_s", [0.0005, 1.0005, 0.0001])
-def test_window_when_its_size_is_no_number_of_milliseconds_then_is_refused(size_s: float) -> None:
-    with pytest.raises(ValidationError, match="whole milliseconds"):
-        Window.model_validate({"size_s": size_s, "aggregates": {"n": {"function": "count"}}})
-
-
-@pytest.mark.parametrize("size_s", [0.001, 1.005, 0.29, 4.35, 86400.0])
-def test_window_when_its_size_is_a_number_of_milliseconds_then_is_taken(size_s: float) -> None:
-    assert Window.model_validate({"size_s": size_s, "aggregates": {"n": {"function": "count"}}})

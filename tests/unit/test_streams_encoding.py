@@ -53,11 +53,21 @@ def test_results_when_they_stand_for_events_then_ids_are_of_input_and_serial_in_
 
 
 def test_results_when_several_of_one_event_have_one_id_then_none_is_lost_in_silence() -> None:
-    rows = [{SERIAL: 9, INPUT: 0}, {SERIAL: 9, INPUT: 1}, {SERIAL: 9, INPUT: 0}]
-    with pytest.raises(RuntimeError, match=f"2 results have the id job/{FIRST}/9"):
-        ENCODER.results(table(rows))
+    user_code = {"kind": "python", "entry": "own_code:run"}
+    encoder = MessageEncoder.of(assignment(user_code, DEVICE, UPSTREAM), "cloud")
+    rows = [{SERIAL: 9, INPUT: 0}, {SERIAL: 9, INPUT: 1}, {SERIAL: 9, INPUT: 0, STORED_AT: AT}]
+    with pytest.raises(RuntimeError, match=f"several results have the id job/{FIRST}/9"):
+        encoder.results(table(rows))
     told_apart = [{**row, IDENTITY: {"part": n}} for n, row in enumerate(rows)]
-    assert len({message.identity for message in ENCODER.results(table(told_apart))}) == 3
+    assert len({message.identity for message in encoder.results(table(told_apart))}) == 3
+
+
+def test_results_when_one_event_came_twice_then_its_results_are_the_same_and_none_is_lost() -> None:
+    user_code = {"kind": "python", "entry": "own_code:run"}
+    row = {SERIAL: 9, STORED_AT: AT, VALUES: {"v": 1}}
+    for operator in (user_code, {"kind": "forward"}):
+        first, second = MessageEncoder.of(assignment(operator, DEVICE), "cloud").results(table([row, row]))
+        assert first == second
 
 
 def test_punctuation_when_made_then_is_an_empty_window_with_an_id_of_its_end() -> None:

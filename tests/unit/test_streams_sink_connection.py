@@ -4,61 +4,78 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from running.waiting import until
 from towpath.bus.connecting import Login
-from towpath.streams import sink as sink_module
 from towpath.streams.failures import Unpublished
 from towpath.streams.publisher import Outgoing, Publisher
 from towpath.streams.sink import SinkConnection
 
-RESULTS = [Outgoing("sink.jfk.jfk.hourly.1", str(number), b"{}") for number in range(50)]
+RESULTS = [Outgoing("sink.jfk.jfk.hourly.1", str(number), b"{}") for number in range(3)]
 
 
 class Slow:
-    """A publisher that stores a result now and then, and some number of them in all."""
+    """A publisher that stores a result whenever a test says so, and waits for the others."""
 
-    def __init__(self, stores: int) -> None:
-        self.stores = stores
+    def __init__(self) -> None:
+        self.on_stored: Callable[[], None] | None = None
+        self.stored = 0
         self.was_ended = False
 
     async def publish(self, messages: Sequence[Outgoing], *, on_stored: Callable[[], None], **_: str) -> int:
-        for _message in messages[: self.stores]:
-            await asyncio.sleep(0.02)
-            on_stored()
+        self.on_stored = on_stored
         try:
-            await asyncio.sleep(0.0 if self.stores == len(messages) else 60.0)
+            while self.stored < len(messages):
+                await asyncio.sleep(0.001)
         except asyncio.CancelledError:
             self.was_ended = True
             raise
-        return self.stores
+        return self.stored
+
+    def store(self) -> None:
+        """Store a result."""
+        until(lambda: self.on_stored)()
+        self.stored += 1
 
 
 @pytest.fixture
-def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[SinkConnection]:
-    monkeypatch.setattr(sink_module, "STANDSTILL_S", 0.5)
+def connection() -> Iterator[SinkConnection]:
     made = SinkConnection(Login("nats://127.0.0.1:1", "", ""), "jfk")
     made.start()
     yield made
     made.close()
 
 
-def publish(connection: SinkConnection, publisher: Slow) -> int:
+def publish(connection: SinkConnection, publisher: Slow, stores: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Publish three results. In each of the first waits for the publisher it stores one."""
+    wait = futures.wait
+
+    def waited(running: Sequence[futures.Future[int]], timeout: float) -> Any:
+        if publisher.stored == stores:
+            return wait(running, 10.0 if stores == len(RESULTS) else 0.0)
+        publisher.store()
+        return SimpleNamespace(done=set())
+
+    monkeypatch.setattr(futures, "wait", waited)
     connection._publisher = cast("Publisher", cast("Any", publisher))
     return connection.publish(RESULTS, site="jfk", stream="OUT_hourly", batch="1.0")
 
 
-def test_batch_when_results_are_stored_slowly_then_is_waited_for(connection: SinkConnection) -> None:
-    assert publish(connection, Slow(stores=50)) == 50
+def test_batch_when_results_are_stored_slowly_then_is_waited_for(
+    connection: SinkConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert publish(connection, Slow(), 3, monkeypatch) == 3
 
 
 def test_batch_when_no_more_results_are_stored_then_fails_and_nothing_goes_on(
-    connection: SinkConnection,
+    connection: SinkConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publisher = Slow(stores=1)
-    with pytest.raises(Unpublished, match="1 of 50 results stored"):
-        publish(connection, publisher)
+    publisher = Slow()
+    with pytest.raises(Unpublished, match="1 of 3 results stored"):
+        publish(connection, publisher, 1, monkeypatch)
     until(lambda: publisher.was_ended)

@@ -205,7 +205,7 @@ class MetricList(Model):
 
     metrics: list[KeptMetric]
     last: int
-    """Serial number up to which these are all: ask for those `after` it. 0 when there is none. Smaller than
+    """Ask for those `after` this serial number next. 0 when there is none. Smaller than
     one seen before: the injector has restarted, and counts again."""
 
 
@@ -226,7 +226,7 @@ class ListMetrics(Command[MetricList]):
     site: Scope | None = None
     """Only metrics of this scope."""
     limit: int = Field(default=1_000, ge=1, le=10_000)
-    """The newest so many of them; with `after` the oldest, so that none is passed over."""
+    """At most so many: the newest, or with `after` the oldest."""
 
 
 class RulesSet(Model):

@@ -6,7 +6,6 @@ input), `input` (position of the input in the job) and `stored_at` (when the sit
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -213,20 +212,12 @@ class Window(StepModel):
         given = {n for n in ("size_s", "slide_s", "gap_s") if getattr(self, n) is not None}
         if given != needs:
             raise ValueError(f"a {self.shape} window takes exactly {', '.join(sorted(needs))}")
-        for name, value in (("size_s", self.size_s), ("slide_s", self.slide_s)):
-            if value is not None and not _is_whole(1000 * value):
-                raise ValueError(f"{name} must be a number of whole milliseconds: windows are known by them")
         if self.event_time is not None and self.fields.get(self.event_time) is not FieldType.TIMESTAMP:
             raise ValueError(f"event_time {self.event_time!r} must be a declared field of type timestamp")
         if self.punctuates and self.shape is not WindowShape.TUMBLING:
             raise ValueError("only tumbling windows punctuate")
         _check_declared(self.fields, self.key, self.aggregates)
         return self
-
-
-def _is_whole(number: float) -> bool:
-    """True for a whole number, also one that the last digit of a fraction has shifted."""
-    return round(number) >= 1 and math.isclose(number, round(number), rel_tol=1e-12)
 
 
 class ProcessingWindow(Model):

@@ -115,18 +115,16 @@ def _raise_first(found: list[Mismatch]) -> None:
 
 def mismatches(spec: JobSpec, fields: ResultFields) -> list[Mismatch]:
     """Return all fields that the job asks for and that an upstream job lacks or has with another type."""
-    kind = kind_of(spec.operator)
+    kind, found = kind_of(spec.operator), list[Mismatch]()
     asked, optional = kind.reads(spec.operator), kind.may_read(spec.operator)
-    return [
-        Mismatch(writer, error)
-        for position, wanted in enumerate(spec.inputs)
-        for writer, schema in fields.read(wanted).items()
-        if schema is not None and writer != spec.name
-        for error in _mismatches(
-            asked | {name: optional[name] for name in optional.keys() & schema.keys()},
-            *(schema, writer, f"inputs.{position}", spec.name),
-        )
-    ]
+    for position, wanted in enumerate(spec.inputs):
+        for writer, schema in fields.read(wanted).items():
+            if schema is None or writer == spec.name:
+                continue
+            read = asked | {name: type_ for name, type_ in optional.items() if name in schema}
+            errors = _mismatches(read, schema, writer, f"inputs.{position}", spec.name)
+            found += [Mismatch(writer, error) for error in errors]
+    return found
 
 
 def _mismatches(

@@ -83,7 +83,9 @@ class GatewayClient:
         self._ready = asyncio.Event()
         self._refusal: TowpathError | None = None
         """Why the broker refused the last login, until it takes one."""
-        self._moved = asyncio.Event()
+        self._address_changed = asyncio.Event()
+        self._begun = 0
+        """Connections so far over which requests could go."""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -115,7 +117,9 @@ class GatewayClient:
     def log_in_at(self, address: BrokerAddress) -> None:
         """Make the next connection, and all after it, with this address and login."""
         self._address = address
-        self._moved.set()
+        self._address_changed.set()
+        if self._refusal is not None:
+            self._note_failure(None)
 
     async def request(
         self,
@@ -200,24 +204,25 @@ class GatewayClient:
     async def _run(self) -> None:
         delay = RETRY_FIRST_S
         while True:
+            self._address_changed.clear()
+            begun = self._begun
             try:
                 async with MqttConnection(self._address, self._requester, session=False) as connection:
-                    delay = RETRY_FIRST_S
                     await self._serve(connection)
             except OSError as error:
                 log.warning("no connection to gateways: %s", error)
-                self._lost(None)
+                self._note_failure(None)
             except TowpathError as error:  # It may pass: keys become known to a broker one after the other.
                 log.warning("no connection to gateways: %s", error)
-                self._lost(error)
+                self._note_failure(error)
             finally:
                 self._connection = None
-            self._moved.clear()
+            delay = RETRY_FIRST_S if self._begun > begun else delay
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), delay)
+                await asyncio.wait_for(self._address_changed.wait(), delay)
             delay = min(2 * delay, RETRY_MOST_S)
 
-    def _lost(self, refusal: TowpathError | None) -> None:
+    def _note_failure(self, refusal: TowpathError | None) -> None:
         """Let requests wait for a connection, or fail as long as the broker refuses this client."""
         self._refusal = refusal
         if refusal is None:
@@ -247,6 +252,7 @@ class GatewayClient:
     def _begin(self, connection: MqttConnection) -> None:
         """Send what waits, also what a lost connection may have swallowed: requests may be repeated."""
         self._connection, self._refusal = connection, None
+        self._begun += 1
         for waiting in self._waiting.values():
             self._publish(connection, waiting)
         self._ready.set()

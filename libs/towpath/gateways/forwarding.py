@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -20,9 +21,8 @@ IN_FLIGHT = 100
 SAVE_EVERY_S = 1.0
 """Time between two records of what was delivered. So many seconds of results come again after a kill."""
 
-
 REFUSED_S = 5.0
-"""Pause after the broker has refused a result. It is kept: its rights or its quota may be corrected."""
+"""Pause before a result that the broker has refused is sent again: its rights may be corrected."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -57,14 +57,23 @@ class Forwarder:
         self._backlog_ends = after
         """Number of the newest result when the connection was made."""
         self._saved_at = 0.0
-        self._paused_until = 0.0
+        self._refused: dict[int, None] = {}
+        """Results that the broker has refused. Others go on, and these are tried one after the other."""
+        self._tried: set[int] = set()
+        """Those of them that are in flight again."""
+        self._most_tried = 1
+        """As many may be in flight again: more as long as the broker takes them."""
+        self._try_at = 0.0
         self.refusal: str | None = None
-        """Topic and reason of the last refusal, until a result is taken again."""
+        """Reason of the last refusal, as long as there are refused results."""
 
     def connected(self) -> None:
         """Begin with a new connection: what was in flight, and is not acknowledged, is sent again."""
         self._settle()
         self._in_flight.clear()
+        self._refused.clear()
+        self._tried.clear()
+        self.refusal = None
         self._backlog_ends = max(self._after, self._log.last)
 
     @property
@@ -79,9 +88,9 @@ class Forwarder:
         """
         self._settle()
         now = asyncio.get_running_loop().time()
-        if now < self._paused_until:
-            return
         free = min(IN_FLIGHT, connection.window) - len(self._in_flight) - beside
+        if self._refused and not self._tried and now >= self._try_at:
+            free -= self._try_again(connection, min(free, self._most_tried))
         for after, share in self._lanes(free):
             for number, payload in self._log.read(self._beyond(after), share, self.through):
                 self._publish(connection, number, payload)
@@ -106,8 +115,20 @@ class Forwarder:
     def _beyond(self, after: int) -> int:
         """Return the number behind which nothing of this lane is in flight."""
         is_backlog = self._live_first and after < self._backlog_ends
-        mine = [n for n in self._in_flight if n > after and (not is_backlog or n <= self._backlog_ends)]
+        passed = (*self._in_flight, *self._refused)
+        mine = [n for n in passed if n > after and (not is_backlog or n <= self._backlog_ends)]
         return max(mine, default=after)
+
+    def _try_again(self, connection: MqttConnection, most: int) -> int:
+        """Send the oldest refused results again, at most so many. Return their number."""
+        for number in [*islice(self._refused, max(most, 0))]:
+            found = self._log.read(number - 1, 1, number)
+            if not found:  # The log has dropped it meanwhile.
+                del self._refused[number]
+            for _, payload in found:
+                self._publish(connection, number, payload)
+                self._tried.add(number)
+        return len(self._tried)
 
     def _publish(self, connection: MqttConnection, number: int, payload: bytes) -> None:
         if number in self._in_flight:
@@ -136,13 +157,25 @@ class Forwarder:
                     continue
                 refused = next((code for code in sent.result() if code.is_failure), None)
                 if refused is None:
-                    self._log.delivered(number)
-                    self.refusal = None
+                    self._note_delivery(number)
                 else:
-                    self._note_refusal(f"result {number}: {refused}")
+                    self._note_refusal(number, f"result {number}: {refused}")
 
-    def _note_refusal(self, what: str) -> None:
+    def _note_delivery(self, number: int) -> None:
+        self._log.delivered(number)
+        if number in self._tried:
+            self._tried.discard(number)
+            del self._refused[number]
+            self._most_tried = min(2 * self._most_tried, IN_FLIGHT)
+        if not self._refused:
+            self.refusal = None
+
+    def _note_refusal(self, number: int, why: str) -> None:
         if self.refusal is None:
-            log.warning("the broker refuses results, and they are kept: %s", what)
-        self.refusal = what
-        self._paused_until = asyncio.get_running_loop().time() + REFUSED_S
+            log.warning("the broker refuses results, and they are kept: %s", why)
+        self.refusal = why
+        self._tried.discard(number)
+        self._refused.pop(number, None)
+        self._refused[number] = None  # Behind the others: one that is refused for ever blocks none of them.
+        self._most_tried = 1
+        self._try_at = asyncio.get_running_loop().time() + REFUSED_S

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from towpath.contracts.data_plane import ID_SEPARATOR, PLAIN_ID, PROCESSED_MARK, REJECTED_MARK, input_code
 from towpath.contracts.job import Assignment
-from towpath.contracts.operators import step_names
+from towpath.contracts.operators import Python, step_names
 from towpath.prediction.packing import PACKED, unpacked
 from towpath.streams.json_texts import Texts, encode, json_objects, json_texts
 from towpath.streams.plain_values import iso_times, members, plain_values
@@ -86,6 +85,8 @@ class MessageEncoder:
     """For each input the code of its stream: so ids differ when inputs change."""
     steps: tuple[str, ...] = ()
     """Of a chain: the names of its steps."""
+    has_user_code: bool = False
+    """User code may make several rows of one event."""
 
     @classmethod
     def of(cls, assignment: Assignment, site: str) -> MessageEncoder:
@@ -94,7 +95,9 @@ class MessageEncoder:
         names = tuple(source.name for source in inputs)
         codes = tuple(input_code(each.site, each.stream, each.subject, each.numbering) for each in inputs)
         steps = tuple(step_names(assignment.spec.operator))
-        return cls(assignment.spec.name, site, assignment.epoch, names, codes, steps)
+        operator = assignment.spec.operator
+        has_user_code = any(isinstance(each, Python) for each in getattr(operator, "steps", [operator]))
+        return cls(assignment.spec.name, site, assignment.epoch, names, codes, steps, has_user_code)
 
     def results(self, table: pa.Table) -> list[Message]:
         """Return a message for each row: windows by their end, others by their serial number.
@@ -110,9 +113,9 @@ class MessageEncoder:
                 table = table.drop_columns([INPUT])  # Of a window over several inputs none is its own.
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         identities = self._identities(columns, table.num_rows)
-        if IDENTITY not in columns:
-            _check_distinct(identities)
         bodies = self._bodies(columns, table.num_rows)
+        if self.has_user_code and IDENTITY not in columns:
+            _check_distinct(identities, bodies)
         messages = [Message(identity, body) for identity, body in zip(identities, bodies, strict=True)]
         by = members(columns[CLOSED])["end"].cast(pa.int64()) if CLOSED in columns else columns[SERIAL]
         places = by.to_pylist()
@@ -176,7 +179,7 @@ class MessageEncoder:
             "count": json_texts(columns[COUNT]) if COUNT in columns else [b"1"] * count,
             "after": json_texts(columns[AFTER]) if AFTER in columns else None,
             "through": json_texts(columns[THROUGH]) if THROUGH in columns else None,
-            "key": _texts(columns[KEY]) if KEY in columns else None,
+            "key": _texts(columns[KEY], exact=True) if KEY in columns else None,
             "values": values,
         }
         return json_objects({name: column for name, column in texts.items() if column is not None})
@@ -234,14 +237,17 @@ class MessageEncoder:
         return _joined(self.job, hashlib.sha256(plain.encode()).hexdigest())
 
 
-def _check_distinct(identities: Sequence[str]) -> None:
-    """Raise `RuntimeError` if two results of a micro-batch have one id: the stream would drop one of them."""
-    if len(set(identities)) < len(identities):
-        repeated, times = Counter(identities).most_common(1)[0]
-        raise RuntimeError(
-            f"{times} results have the id {repeated}, and all but one would be lost: user code that makes"
-            " several rows of one event needs an `identity`"
-        )
+def _check_distinct(identities: Sequence[str], bodies: Sequence[bytes]) -> None:
+    """Raise `RuntimeError` if two different results have one id: the stream would drop one of them."""
+    known = dict(zip(identities, bodies, strict=True))
+    if len(known) == len(identities):
+        return
+    for identity, body in zip(identities, bodies, strict=True):
+        if known[identity] != body:
+            raise RuntimeError(
+                f"several results have the id {identity}, and all but one would be lost: user code that makes"
+                " several rows of one event needs an `identity`"
+            )
 
 
 def _joined(*parts: Any) -> str:
@@ -252,11 +258,11 @@ def _milliseconds(times: pa.Array) -> list[int]:
     return [micros // _MILLISECOND for micros in times.cast(pa.int64()).to_pylist()]
 
 
-def _texts(column: pa.Array) -> Texts:
+def _texts(column: pa.Array, *, exact: bool = False) -> Texts:
     """Return the JSON of a column's values. A text is JSON already."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return [None if text is None else text.encode() for text in column.to_pylist()]
-    return json_texts(column)
+    return json_texts(column, exact=exact)
 
 
 def _own_values(column: pa.Array) -> Texts:

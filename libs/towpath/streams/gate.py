@@ -89,7 +89,7 @@ class Gate:
         """
         self._refusals = Refusals(f"gate of {site}", bus.publish)
         self._waiting: Counter[str] = Counter()
-        """Reader → its requests under way. Each has a number of its own: one of them may be a stolen site."""
+        """Reader → its requests under way. Each has its own limit, because one of them may be stolen."""
 
     async def open(self) -> None:
         """Take requests from now on, as long as the bus lives."""

@@ -22,12 +22,15 @@ Texts: TypeAlias = Sequence[bytes | None]
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-def json_texts(column: pa.Array) -> Texts:
-    """Return the JSON of each value, as `plain_values` has it. Structs lack members that are null."""
+def json_texts(column: pa.Array, *, exact: bool = False) -> Texts:
+    """Return the JSON of each value, as `plain_values` has it. Structs lack members that are null.
+
+    In `exact` texts, numbers that JSON cannot write are texts.
+    """
     kind = column.type
     if pa.types.is_struct(kind) and kind.num_fields:
-        texts = json_objects({name: json_texts(values) for name, values in members(column).items()})
-        return _where_valid(texts, column)
+        inner = {name: json_texts(values, exact=exact) for name, values in members(column).items()}
+        return _where_valid(json_objects(inner), column)
     if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and _is_finite(column)):
         return _cut(column)
     if pa.types.is_string(kind):
@@ -36,7 +39,8 @@ def json_texts(column: pa.Array) -> Texts:
         return [None if n is None else known[n] for n in coded.indices.to_pylist()]
     if pa.types.is_timestamp(kind):
         return [None if text is None else f'"{text}"'.encode() for text in iso_times(column)]
-    return [None if value is None else encode(value) for value in plain_values(column)]
+    values = plain_values(column, exact=exact and pa.types.is_floating(kind))
+    return [None if value is None else encode(value) for value in values]
 
 
 def json_objects(columns: Mapping[str, Texts]) -> list[bytes]:

@@ -14,8 +14,7 @@ def plain_values(column: pa.Array, *, exact: bool = False) -> list[Any]:
     """Return the values of a column; times are ISO 8601, in milliseconds.
 
     Members of a struct that are null are left out. Numbers that JSON cannot write are null: as a text, they
-    would not be of their field's type. In `exact` values, which tell things apart, they are texts, and times
-    have microseconds.
+    would not be of their field's type. With `exact`, for ids, they are texts, and times have microseconds.
     """
     kind = column.type
     if pa.types.is_struct(kind):

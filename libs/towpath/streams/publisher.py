@@ -78,9 +78,11 @@ class Publisher:
 
     connect: Connect
     patience_s: float = 60.0
-    """Seconds for which a batch is tried since all that it sent was stored: longer than a broker's restart,
-    shorter than streams remember ids. After it the query fails, and the next one reads back what is stored
-    (`published_since`)."""
+    """Seconds to keep trying after the last moment at which everything sent was stored.
+
+    Longer than a broker's restart, shorter than streams remember ids. After it the query fails, and the next one
+    reads back what is stored (`published_since`).
+    """
     clock: Callable[[], float] = seconds_since_boot
     _aside: set[str] = field(default_factory=set)
     """Subjects whose messages go to the shadow at present."""
@@ -200,7 +202,7 @@ class _Sending:
 
     @property
     def is_in_doubt(self) -> bool:
-        """True if messages were sent of which no one knows if they are stored."""
+        """True if some messages that were sent are not yet known to be stored."""
         return min(self.pending, default=len(self.messages)) <= self._sent_through
 
     async def round(

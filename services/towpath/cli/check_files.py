@@ -67,11 +67,11 @@ class Standard:
                 "the truth needs no events", "input", self.events, "either --truth, or --rule and --input"
             )
 
-    def read_once(self) -> None:
+    def check_readable(self) -> None:
         """Raise `TowpathError` (invalid) for a file that cannot be read: not after an hour of collecting."""
         for path, field in ((self.events, "input"), (self.truth, "truth"), (self.log, "log")):
-            for _line in lines_of(path, field) if path is not None else ():
-                pass
+            if path is not None and (path.is_file() or not path.exists()):  # A pipe is read once only.
+                next(lines_of(path, field), None)
 
     def judged(self, output: NamedLines) -> Verdict:
         """Return the verdict on these results."""
@@ -140,7 +140,7 @@ def _path(given: str | Path | None) -> Path | None:
 def judge_files(home: Home, standard: Standard, output: ResultsPlace) -> Verdict:
     """Read or collect the results, and judge them. Raises `TowpathError`."""
     if output.file is None:
-        standard.read_once()
+        standard.check_readable()
     source = _output(home, output)
     with working("judging …"):
         return standard.judged(source)
@@ -175,19 +175,19 @@ def _output(home: Home, output: ResultsPlace) -> NamedLines:
     if output.stored:
         return asyncio.run(_stored(home, output.site or "", output.topic))
     if output.record is not None:
-        _record(output.record, [])
+        _check_writable(output.record)
     messages = asyncio.run(_collected(home, output, output.topic))
     lines = [(number, _line(each)) for number, each in enumerate(messages, start=1)]
     if output.record is not None:
-        _record(output.record, lines)
+        output.record.write_bytes(b"".join(line + b"\n" for _, line in lines))
     return NamedLines(output.topic, lines)
 
 
-def _record(path: Path, lines: Sequence[Line]) -> None:
+def _check_writable(path: Path) -> None:
     try:
-        path.write_bytes(b"".join(line + b"\n" for _, line in lines))
+        path.open("ab").close()  # An earlier record stays until there is a new one.
     except OSError as error:
-        raise invalid_option(f"not written: {error}", "record", path, "a file") from error
+        raise invalid_option(f"not writable: {error}", "record", path, "a file") from error
 
 
 def _line(message: ReceivedMessage) -> bytes:

@@ -1,4 +1,4 @@
-"""Take of the answers of several sites what counts: the keys of one of them may be stolen."""
+"""Choose the usable answers of several sites: the keys of one of them may be stolen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = TypeVar("S", Series, ValueSeries)
 def usable(
     parts: Mapping[str, T | TowpathError], points: Callable[[T], int], limit: int
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Return the answers by site, and for the other sites the reasons why there are none.
+    """Return the answers by site, and the reason for each site without one.
 
     `points` returns the points of an answer; all together should have at most `limit`. Raises `TowpathError`
     (invalid) if no site answers, and one says that the question cannot be answered. Beside answers, that is

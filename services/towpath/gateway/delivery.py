@@ -86,8 +86,11 @@ class DeliveryRoutes:
         if path.exists():
             read = msgspec.json.decode(path.read_bytes(), type=Routes)
             self._state = msgspec.structs.replace(read, routes=_present(read.routes, results.last))
-            if self._state != read:
-                write_atomically(path, msgspec.json.encode(self._state))
+            if self._state.routes[1:] != read.routes[1:]:  # Numbers begin again, and reach those of before.
+                try:
+                    write_atomically(path, msgspec.json.encode(self._state))
+                except OSError as error:
+                    log.warning("the routes of a log that was lost are not kept: %s", error)
         self._forwarders: dict[Route, Forwarder] = {}
         self._connections: dict[str, MqttConnection] = {}
         self._changed = asyncio.Event()

@@ -92,7 +92,7 @@ class _HubWatch:
             return
         followed = (state.hub_url, state.hub_nodes, state.authority, state.operator, state.supervisor)
         if followed == self._followed:
-            return  # To begin again would cost those who are joining an attempt.
+            return  # A restart would cost a joining machine one attempt.
         await self.end()
         watched = [_watch_node(node, state, self._home, self._supervisor) for node in state.hub_nodes]
         admitting = admit(state, self._home, self._reload)

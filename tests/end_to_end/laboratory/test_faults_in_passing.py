@@ -306,7 +306,7 @@ async def test_chunks_when_one_is_lost_then_the_target_refuses_the_state(
         receive(redis, "m1", tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
     )
     assert error.detail.code is ErrorCode.FAILED
-    assert (await sending).detail.code is ErrorCode.DEADLINE
+    assert (await sending).detail.code is ErrorCode.FAILED
 
 
 async def test_chunks_when_one_is_damaged_then_the_state_does_not_arrive_and_the_source_gives_up(
@@ -317,7 +317,7 @@ async def test_chunks_when_one_is_damaged_then_the_state_does_not_arrive_and_the
         receive(redis, "m1", tmp_path / "in", tmp_path / "none", name="n", consumer="cloud")
     )
     error = await refused(sent(redis, checkpoint, within_s=SOON_S))
-    assert error.detail.code is ErrorCode.DEADLINE
+    assert error.detail.code is ErrorCode.FAILED
     assert not arriving.done()
     arriving.cancel()
     await asyncio.wait({arriving})

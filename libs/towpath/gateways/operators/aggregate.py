@@ -49,6 +49,8 @@ class Aggregate(Operator[AggregateParameters]):
         """Start of the open window; None if there is none."""
         self._kept: dict[str, list[float]] = {}
         """Key → count, sum, minimum and maximum."""
+        self._values: dict[str, Any] = {}
+        """Key → the value of which it is the text."""
 
     def take(self, event: Event, now: float) -> Iterable[Event]:
         """Add the event to the window, after closing the one before if its time is over."""
@@ -57,6 +59,8 @@ class Aggregate(Operator[AggregateParameters]):
         closed = self.tick(now)
         if self._start is None or now < self._start:  # Or the clock was set back.
             self._start = now
+        if self.set.by is not None:
+            self._values[key] = event[self.set.by]
         count, total, least, greatest = self._kept.get(key, [0, 0.0, value, value])
         self._kept[key] = [count + 1, total + value, min(least, value), max(greatest, value)]
         return closed
@@ -71,27 +75,20 @@ class Aggregate(Operator[AggregateParameters]):
         if due is None or now < due:
             return []
         results = [self._result(key, kept, due) for key, kept in self._kept.items()]
-        self._start, self._kept = None, {}
+        self._start, self._kept, self._values = None, {}, {}
         return results
 
     def _result(self, key: str, kept: list[float], end: float) -> Event:
-        by = {} if self.set.by is None else {self.set.by: _value_of(key)}
+        by = {} if self.set.by is None else {self.set.by: self._values.get(key, key)}
         values = {f"{self.set.field}_{name}": FUNCTIONS[name](kept) for name in self.set.functions}
         return by | values | {"count": int(kept[0]), "window_start": self._start, "window_end": end}
 
     def state(self) -> Any:
         """Return the open window."""
-        return [self._start, self._kept]
+        return [self._start, self._kept, self._values]
 
     def restore(self, state: Any) -> None:
         """Take the window that a former run had open."""
-        self._start, kept = state
+        self._start, kept, *values = state  # An earlier version kept no values.
+        self._values = dict(*values)
         self._kept = {key: [*values] for key, values in kept.items()}
-
-
-def _value_of(key: str) -> Any:
-    """Return the value of a key. A version that knew only texts may have kept it as it is."""
-    try:
-        return msgspec.json.decode(key)
-    except msgspec.DecodeError:
-        return key

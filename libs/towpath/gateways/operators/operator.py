@@ -90,15 +90,15 @@ def number(event: Event, field: str) -> float:
 
 
 def key_of(event: Event, field: str | None) -> str:
-    """Return the JSON of the value by which an operator keeps events apart: 7 is another one than "7".
+    """Return the text by which an operator keeps events apart; empty if no field does that.
 
-    It is empty if no field does that. Raises `Unfit` for an event that lacks the field.
+    Raises `Unfit` for an event that lacks the field.
     """
     if field is None:
         return ""
     if event.get(field) is None:
         raise Unfit(f"field {field!r} is missing")
-    return msgspec.json.encode(event[field]).decode()
+    return str(event[field])
 
 
 def admit(key: str, known: dict[str, Any]) -> str:

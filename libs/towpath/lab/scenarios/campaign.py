@@ -149,7 +149,7 @@ class Campaign:
         except TowpathError as error:
             # What its seed chose is no scenario, or its file is gone: the others are not worse for that.
             return _stuck(planned, 0.0, str(error), broken=False)
-        except Exception as error:  # Nor for a fault of the laboratory. The mesh may be in any state.
+        except Exception as error:  # A fault of the laboratory must not end the campaign.
             log.exception("%s failed", planned.name)
             return _stuck(planned, 0.0, f"the laboratory failed: {error!r}", broken=True)
 

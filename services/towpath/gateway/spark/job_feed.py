@@ -92,12 +92,13 @@ class JobFeed:
 
         Raises `OSError`.
         """
-        room, entries = INPUT_MB * 1024**2 * 3 // 4, list[bytes]()
-        if self._log.waiting():  # Else all that is there may go.
+        room, entries, waiting = INPUT_MB * 1024**2 * 3 // 4, list[bytes](), self._log.waiting()
+        if waiting:  # Else all that is there may go.
             room -= self._log.bytes
         for number, event in self._held:
             entry = b"%s %d %s" % (self._session, number, msgspec.json.encode(event))
-            if (room := room - len(entry)) < 0:
+            room -= len(entry)
+            if room < 0 and (waiting or entries):
                 break  # The log would drop the oldest, which are acknowledged and not processed.
             entries.append(entry)
         if not entries:

@@ -17,6 +17,9 @@ from towpath.tasks import pause
 LOOK_EVERY_S = 0.5
 """Between questions for what came since."""
 
+MOST_AT_ONCE = 10_000
+"""All that the injector keeps: of what came since the last question none is passed over."""
+
 CSV_COLUMNS = ("at", "site", "entity", "name", "value", "labels")
 
 
@@ -34,8 +37,9 @@ async def follow_metrics(
                 return
             sys.stdout.flush()
             # Smaller than before: the injector has restarted, and all it has is news.
+            asked = question.model_dump(exclude={"id", "limit"}) | {"limit": MOST_AT_ONCE}
             after = 0 if found.last < question.after else found.last
-            question = ListMetrics.model_validate({**question.model_dump(exclude={"id"}), "after": after})
+            question = ListMetrics.model_validate({**asked, "after": after})
             if len(found.metrics) < question.limit:  # Else there are more.
                 await pause(LOOK_EVERY_S)
 

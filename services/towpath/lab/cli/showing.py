@@ -78,7 +78,7 @@ def numbers(text: str, field: str, example: str) -> list[float]:
 
 
 def write_report(path: Path, report: Model) -> None:
-    """Write a report as JSON. One that was there is lost only when the new one is on the disk."""
+    """Write a report as JSON. The earlier one stays until the new one is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, report.model_dump_json(indent=2) + "\n")
 
