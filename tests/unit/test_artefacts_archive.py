@@ -243,3 +243,32 @@ def test_artefact_when_it_is_too_large_then_it_is_refused_however_small_its_zip(
     for path in (code, bomb):
         with pytest.raises(TowpathError, match="too large"):
             pack(path, root)
+
+
+@pytest.mark.parametrize("name", ["own.zip", "own.whl"])
+def test_zip_when_its_content_is_damaged_then_is_refused_naming_it(root: Path, name: str) -> None:
+    path = zipped(root / name, ("own.py", "A = 1\n" * 100), time=(2026, 1, 1, 0, 0, 0))
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        begin = file.infolist()[0].header_offset + 30 + len("own.py")
+    content[begin : begin + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    with pytest.raises(TowpathError, match=name):
+        pack(path, root)
+
+
+def test_directory_when_a_name_is_no_text_then_is_refused_naming_it(root: Path) -> None:
+    directory = write(root / "own", own="A = 1")
+    (directory / os.fsdecode(b"caf\xe9.py")).write_text("")
+    with pytest.raises(TowpathError, match="name is no text"):
+        pack(directory, root)
+
+
+def test_wheel_when_it_would_unpack_to_too_much_then_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "MAX_BYTES", 1000)
+    path = zipped(root / "own.whl", ("own.py", "#" * 2000), time=(2026, 1, 1, 0, 0, 0))
+    assert path.stat().st_size < 1000
+    with pytest.raises(TowpathError):
+        pack(path, root)

@@ -159,6 +159,11 @@ def test_fields_when_several_are_missing_or_of_another_type_then_all_are_told() 
     ]
 
 
+def test_standby_when_there_is_no_such_site_then_is_told() -> None:
+    found = wrong(job("a", standby={"site": "clowd"}))
+    assert only(found) == (ErrorCode.UNKNOWN_SITE, "jobs[0].standby.site", "clowd")
+
+
 def test_optional_fields_when_they_come_with_another_type_then_are_told_and_may_be_missing() -> None:
     written = {"kind": "clean", "fields": {"delay": {"type": "double"}}}
     rules = {

@@ -11,7 +11,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import Durability, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import new_mesh, provision
-from towpath.mesh.settings import spec_of_sites
+from towpath.mesh.settings import parse_spec, spec_of_sites
 from towpath.mesh.state import MeshState
 
 
@@ -140,3 +140,19 @@ def test_home_is_the_named_directory_when_the_environment_names_one(
     assert Home.default().root == tmp_path
     monkeypatch.delenv("TOWPATH_HOME")
     assert Home.default().root == Path.home() / ".towpath"
+
+
+def test_mesh_when_sites_are_added_by_name_then_its_other_settings_stay(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    settings = {
+        "sites": [{"name": "jfk"}],
+        "listen": "0.0.0.0",
+        "coordinators": 3,
+        "tls": {"allow_plain": True},
+    }
+    before = provision(home, parse_spec(settings)).spec
+
+    after = provision(home, spec_of_sites("lga")).spec
+
+    assert [site.name for site in after.sites] == ["jfk", "lga"]
+    assert after.model_copy(update={"sites": before.sites}) == before

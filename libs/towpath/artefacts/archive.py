@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +23,10 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 _READABLE = 0o100644 << 16
 """A regular file that all may read, as a zip stores Unix modes."""
+
+
+_UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, lzma.LZMAError, EOFError)
+"""Errors that a damaged zip raises."""
 
 
 def digest_of(content: bytes) -> str:
@@ -44,7 +50,9 @@ def pack(path: Path, root: Path) -> bytes:
             return _repacked(path)
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except UnicodeError as error:
+        raise _refused(path, f"has a file whose name is no text: {error}") from error
+    except _UNREADABLE as error:
         raise _refused(path, f"is not a readable zip: {error}") from error
     raise _refused(path, "is neither a wheel nor a zip nor a directory")
 
@@ -54,6 +62,10 @@ def _whole(path: Path) -> bytes:
         raise _too_large(path)
     content = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+            raise _too_large(path)
+        if (damaged := archive.testzip()) is not None:
+            raise _refused(path, f"is damaged: {damaged}")
         _check_any_code(archive.namelist(), path)
     return content
 

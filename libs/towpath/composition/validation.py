@@ -88,6 +88,8 @@ def _named_sites(job: JobSpec) -> Iterator[tuple[str, str]]:
         yield f"inputs[{position}].site", wanted.site
     if job.output.site is not None:
         yield "output.site", job.output.site
+    if job.standby is not None:
+        yield "standby.site", job.standby.site
 
 
 def _sites_down(

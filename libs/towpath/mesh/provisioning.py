@@ -25,6 +25,20 @@ from towpath.mesh.ports import free_port
 from towpath.mesh.service_table import Service, hub_services, site_services
 from towpath.mesh.state import MeshState, SiteAccess, is_encrypted
 
+_KEPT = (
+    "listen",
+    "addresses",
+    "coordinators",
+    "hub",
+    "emulate_links",
+    "faults",
+    "autopilot",
+    "failover",
+    "storage",
+    "tls",
+)
+"""Settings of the mesh that stay as they were where a spec does not say them, as that of `--sites`."""
+
 
 def new_mesh(spec: MeshSpec) -> MeshState:
     """Return a new mesh: random passwords, a free port where the spec leaves it open."""
@@ -106,19 +120,14 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
     stay = [] if old is None else [a.spec for name, a in old.sites.items() if name not in named]
     taken = _explicit_ports(spec) | (_ports(old) if old else set())
     sites = [_with_ports(s, old.sites.get(s.name) if old else None, taken) for s in [*stay, *spec.sites]]
+    listen = _kept("listen", spec, old)
     filled = spec.model_copy(
         update={
+            **{setting: _kept(setting, spec, old) for setting in _KEPT},
             "sites": sites,
-            "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
-            "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
-            "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
-            "hub": _kept("hub", spec, old),
-            "emulate_links": _kept("emulate_links", spec, old),
-            "faults": _kept("faults", spec, old),
-            "autopilot": _kept("autopilot", spec, old),
-            "failover": _kept("failover", spec, old),
-            "storage": _kept("storage", spec, old),
-            "tls": _kept("tls", spec, old),
+            "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, listen, taken),
+            "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, listen, taken),
+            "api_port": _port(spec.api_port, old.spec.api_port if old else 0, listen, taken),
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }
     )

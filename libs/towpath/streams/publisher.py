@@ -80,8 +80,8 @@ class Publisher:
     patience_s: float = 60.0
     """Seconds to keep trying after the last moment at which everything sent was stored.
 
-    Longer than a broker's restart, shorter than streams remember ids. After it the query fails, and the next one
-    reads back what is stored (`published_since`).
+    Longer than a broker's restart, shorter than streams remember ids. After it the query fails, and the next
+    one reads back what is stored (`published_since`).
     """
     clock: Callable[[], float] = seconds_since_boot
     _aside: set[str] = field(default_factory=set)

@@ -24,6 +24,7 @@ from towpath.cli.spares import join_as_spare, name_of
 from towpath.cli.times import seconds_of
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
 from towpath.contracts.joining import LONGEST_EXPIRY_S, Bundle, SpareBundle
 from towpath.contracts.message import now
 from towpath.mesh import lifecycle
@@ -188,7 +189,8 @@ def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> N
     """
     home = home_of(context)
     check_services_here(home, asyncio.run(mesh_of_processes(home)))
-    there = [view.spec.name for view in asyncio.run(ask(home, ListJobs())).jobs if view.site == site]
+    jobs = asyncio.run(ask(home, ListJobs())).jobs
+    there = [view.spec.name for view in jobs if view.site == site]
     if there:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
@@ -200,9 +202,17 @@ def remove(context: typer.Context, site: SiteName, as_json: AsJson = False) -> N
     with exclusively(home):
         without_site(MeshState.load(home), site).save(home)
     lifecycle.reload(home)
+    if needing := [view.spec.name for view in jobs if site in _sites_of(view.spec)]:
+        say(f"its streams, or standbys there, are gone for: {', '.join(needing)}")
     if as_json:
         return print_json({"removed": site})
     print(f"removed {site}")
+
+
+def _sites_of(spec: JobSpec) -> set[str]:
+    """Return the sites that a job needs besides its own."""
+    standby = [] if spec.standby is None else [spec.standby.site]
+    return {spec.output_site, *(each.site for each in spec.inputs), *standby}
 
 
 def join(

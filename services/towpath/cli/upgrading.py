@@ -238,7 +238,8 @@ async def _leaving(
     """Return where a job goes. Raises `TowpathError` if it cannot."""
     target, name, standby = to, job.spec.name, job.spec.standby
     if target is None and standby is not None and standby.site != job.site:
-        target = standby.site if sites[standby.site].state is SiteState.UP else None
+        known = sites.get(standby.site)
+        target = standby.site if known is not None and known.state is SiteState.UP else None
     if target is None:
         target = _elsewhere(name, job.site, places)
     forecast = await bus.request(ForecastMigration(job=name, to=target), deadline_s=FORECAST_S)

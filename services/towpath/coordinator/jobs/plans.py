@@ -46,6 +46,7 @@ async def plan_deploy(
     await _check_name(spec, artefact, jobs, situation, upcoming.pipeline)
     await situation.sites.check_up(spec.site, "site")
     await situation.sites.check_up(spec.output_site, "output.site")
+    _check_standby(spec, situation)
     await _check_input_sites(spec, situation)
     uplinks = (await UplinkStore(situation.registry).all()).values()
     inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs), uplinks))
@@ -106,6 +107,12 @@ async def _check_name(
     )
 
 
+def _check_standby(spec: JobSpec, situation: Situation) -> None:
+    """Raise `TowpathError` (unknown site) for a standby that there is not. One that is down may come back."""
+    if spec.standby is not None:
+        situation.sites.check_known(spec.standby.site, "standby.site")
+
+
 def new_entry(
     spec: JobSpec, former: FormerJob | None, inputs: list[ResolvedInput], pipeline: str | None = None
 ) -> JobEntry:
@@ -131,6 +138,7 @@ async def plan_update(
     before = entry_of(jobs, command.spec.name, "name")
     spec = stationary(command.spec, before.spec, before.site)
     check_replicas(spec)
+    _check_standby(spec, situation)
     artefact = await _code(spec, before, command, situation, upcoming)
     if artefact is not None and artefact == before.artefact:
         spec = with_path_of(spec, before.spec)

@@ -133,8 +133,9 @@ class PipelineCommands:
 
     async def retry(self, command: RetryPipeline) -> ApplyView:
         """See `RetryPipeline`."""
-        pipeline = await self._store.pipeline(command.pipeline)
-        failed, _ = await self._store.load(pipeline.apply)
+        # Repeated after a delete has ended well, there is no pipeline any more.
+        begun = await self._store.apply_of(command.id)
+        failed, _ = await self._store.load(begun or (await self._store.pipeline(command.pipeline)).apply)
         return await self._accept(
             command,
             failed.spec,
