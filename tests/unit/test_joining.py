@@ -241,6 +241,16 @@ def test_keys_when_a_new_bundle_is_out_then_the_old_ones_work_until_the_hub_has_
     assert bundle.mesh.addresses.hub == HUB, "the address is that of its last bundle"
 
 
+def test_hub_when_a_later_bundle_has_another_address_then_the_machine_goes_there(mesh: MeshState) -> None:
+    hub, own = join(mesh)
+    _, bundle = renewing(hub, "barge", "192.0.2.77", HOUR_S, AT)
+
+    waiting = with_keys_for(own, bundle)
+
+    assert "192.0.2.77" in waiting.hub_url
+    assert waiting.site("barge").leaf == own.site("barge").leaf
+
+
 def test_keys_when_the_bundle_is_redeemed_then_are_others_and_the_old_ones_are_at_neither_end(
     mesh: MeshState, home: Home
 ) -> None:

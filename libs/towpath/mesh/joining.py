@@ -214,10 +214,14 @@ def joining_mesh(bundle: Bundle) -> MeshState:
 
 
 def with_keys_for(state: MeshState, bundle: Bundle) -> MeshState:
-    """Return what a machine that has joined saves before it redeems a bundle: new keys beside those in use.
+    """Return what a machine that has joined saves before it redeems a bundle: new keys beside those in use, and
+    where the hub is now.
 
-    The bundle that it has redeemed, or has begun to redeem, changes nothing.
+    The bundle that it has redeemed, or has begun to redeem, changes no keys.
     """
+    hub = {name: getattr(bundle.mesh, name) for name in ("addresses", "hub", "hub_port", "redis_port")}
+    told = {"leaf_port": bundle.leaf_port, "further_nodes": bundle.further_nodes}
+    state = state.model_copy(update={**told, "spec": state.spec.model_copy(update=hub)})
     known = (state.site(bundle.site), state.renewed)
     if any(access.invitation == bundle.invitation for access in known if access is not None):
         return state

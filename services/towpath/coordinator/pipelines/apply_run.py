@@ -14,7 +14,14 @@ from typing import Any
 from nats.errors import Error as NatsError
 
 from towpath.composition.graph import readers_of
-from towpath.contracts.commands import DeployJob, MigrateJob, OperationAnswer, RemoveJob, UpdateJob
+from towpath.contracts.commands import (
+    DeployJob,
+    MigrateJob,
+    OperationAnswer,
+    RemoveJob,
+    StrategyName,
+    UpdateJob,
+)
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
 from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
@@ -247,7 +254,9 @@ class ApplyRun:
 
 
 def _move(wanted: PipelineJob) -> MigrateJob:
-    return MigrateJob(job=wanted.name, to=wanted.site, strategy=wanted.strategy)
+    # Twins would publish until someone ends that, and the change would never be done.
+    hold_s = 0.0 if wanted.strategy is StrategyName.TWIN else None
+    return MigrateJob(job=wanted.name, to=wanted.site, strategy=wanted.strategy, hold_s=hold_s)
 
 
 def _is_gone(command: Command[OperationAnswer], error: TowpathError) -> bool:
