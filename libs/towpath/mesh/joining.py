@@ -214,19 +214,24 @@ def joining_mesh(bundle: Bundle) -> MeshState:
 
 
 def with_keys_for(state: MeshState, bundle: Bundle) -> MeshState:
-    """Return what a machine that has joined saves before it redeems a bundle: new keys beside those in use, and
-    where the hub is now.
+    """Return what a machine that has joined saves before it redeems a bundle.
 
-    The bundle that it has redeemed, or has begun to redeem, changes no keys.
+    That are new keys beside those in use, and where the hub is now. The bundle that it has redeemed, or has
+    begun to redeem, changes nothing.
     """
-    hub = {name: getattr(bundle.mesh, name) for name in ("addresses", "hub", "hub_port", "redis_port")}
-    told = {"leaf_port": bundle.leaf_port, "further_nodes": bundle.further_nodes}
-    state = state.model_copy(update={**told, "spec": state.spec.model_copy(update=hub)})
     known = (state.site(bundle.site), state.renewed)
     if any(access.invitation == bundle.invitation for access in known if access is not None):
         return state
     renewed = with_new_keys(state.site(bundle.site), with_devices=bundle.with_devices)
-    return state.model_copy(update={"renewed": renewed.model_copy(update={"invitation": bundle.invitation})})
+    hub = {name: getattr(bundle.mesh, name) for name in ("addresses", "hub", "hub_port", "redis_port")}
+    return state.model_copy(
+        update={
+            "renewed": renewed.model_copy(update={"invitation": bundle.invitation}),
+            "spec": state.spec.model_copy(update=hub),
+            "leaf_port": bundle.leaf_port,
+            "further_nodes": bundle.further_nodes,
+        }
+    )
 
 
 def rotated(state: MeshState, site: SiteName, *, with_devices: bool) -> MeshState:
