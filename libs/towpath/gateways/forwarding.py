@@ -176,6 +176,6 @@ class Forwarder:
         self.refusal = why
         self._tried.discard(number)
         self._refused.pop(number, None)
-        self._refused[number] = None  # Behind the others: one that is refused for ever blocks none of them.
+        self._refused[number] = None  # Behind the others: one that is always refused blocks none of them.
         self._most_tried = 1
         self._try_at = asyncio.get_running_loop().time() + REFUSED_S
