@@ -205,8 +205,8 @@ class MetricList(Model):
 
     metrics: list[KeptMetric]
     last: int
-    """Ask for those `after` this serial number next. 0 when there is none. Smaller than
-    one seen before: the injector has restarted, and counts again."""
+    """Ask for those `after` this serial number next. 0 when there is none. Smaller than one seen before: the
+    injector has restarted, and counts again."""
 
 
 class ListMetrics(Command[MetricList]):

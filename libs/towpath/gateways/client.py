@@ -84,8 +84,8 @@ class GatewayClient:
         self._refusal: TowpathError | None = None
         """Why the broker refused the last login, until it takes one."""
         self._address_changed = asyncio.Event()
-        self._begun = 0
-        """Connections so far over which requests could go."""
+        self._delay_s = RETRY_FIRST_S
+        """Pause before the next attempt to connect."""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -202,10 +202,8 @@ class GatewayClient:
         connection.wake()
 
     async def _run(self) -> None:
-        delay = RETRY_FIRST_S
         while True:
             self._address_changed.clear()
-            begun = self._begun
             try:
                 async with MqttConnection(self._address, self._requester, session=False) as connection:
                     await self._serve(connection)
@@ -217,10 +215,9 @@ class GatewayClient:
                 self._note_failure(error)
             finally:
                 self._connection = None
-            delay = RETRY_FIRST_S if self._begun > begun else delay
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._address_changed.wait(), delay)
-            delay = min(2 * delay, RETRY_MOST_S)
+                await asyncio.wait_for(self._address_changed.wait(), self._delay_s)
+            self._delay_s = min(2 * self._delay_s, RETRY_MOST_S)
 
     def _note_failure(self, refusal: TowpathError | None) -> None:
         """Let requests wait for a connection, or fail as long as the broker refuses this client."""
@@ -252,7 +249,7 @@ class GatewayClient:
     def _begin(self, connection: MqttConnection) -> None:
         """Send what waits, also what a lost connection may have swallowed: requests may be repeated."""
         self._connection, self._refusal = connection, None
-        self._begun += 1
+        self._delay_s = RETRY_FIRST_S
         for waiting in self._waiting.values():
             self._publish(connection, waiting)
         self._ready.set()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from towpath.checker.expectation import Truth
+from towpath.checker.files import bad_line, lines_of
 from towpath.checker.identity import Identity, identity_of
 from towpath.checker.judging import judge
 from towpath.checker.observation import values_of
@@ -37,25 +38,17 @@ async def judge_topic(
 
 def read_expected(path: Path) -> Truth:
     """Return results by identity from a file of JSON lines. Raises `TowpathError` that names the line."""
-    try:
-        # Not `splitlines`, which also ends a line at characters that JSON may have within a text.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise invalid_option(f"not readable: {error}", "expected", path, "a file of JSON lines") from error
     truth: dict[Identity, Mapping[str, Any]] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in lines_of(path, "expected"):
+        about = {"field": "expected", "value": line.decode(errors="replace")}
         try:
             body = json.loads(line)
             identity, values = identity_of(body), values_of(body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"{path}: line {number} is no result: {error!r}"
-            raise invalid_option(problem, "expected", line[:80], "results as jobs publish them") from error
+            allowed = "results as jobs publish them"
+            raise bad_line(path, number, f"no result: {error!r}", **about, allowed=allowed) from error
         if identity in truth:
-            raise invalid_option(
-                f"{path}: line {number} repeats a result", "expected", line[:80], "each once"
-            )
+            raise bad_line(path, number, "repeats a result", **about, allowed="each once")
         truth[identity] = values
     return truth
 

@@ -89,6 +89,6 @@ class Aggregate(Operator[AggregateParameters]):
 
     def restore(self, state: Any) -> None:
         """Take the window that a former run had open."""
-        self._start, kept, *values = state  # An earlier version kept no values.
-        self._values = dict(*values)
+        self._start, kept, *more = state  # An earlier version kept no values.
+        self._values = dict(*more)
         self._kept = {key: [*values] for key, values in kept.items()}

@@ -37,9 +37,9 @@ async def follow_metrics(
                 return
             sys.stdout.flush()
             # Smaller than before: the injector has restarted, and all it has is news.
-            asked = question.model_dump(exclude={"id", "limit"}) | {"limit": MOST_AT_ONCE}
             after = 0 if found.last < question.after else found.last
-            question = ListMetrics.model_validate({**asked, "after": after})
+            now = {"after": after, "limit": MOST_AT_ONCE}
+            question = ListMetrics.model_validate(question.model_dump(exclude={"id"}) | now)
             if len(found.metrics) < question.limit:  # Else there are more.
                 await pause(LOOK_EVERY_S)
 

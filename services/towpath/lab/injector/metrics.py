@@ -26,14 +26,12 @@ class Metrics:
 
     async def list_metrics(self, command: ListMetrics) -> MetricList:
         """See `ListMetrics`."""
-        if command.after:
-            oldest = (kept for kept in self._kept if _wanted(kept, command))
-            found = [*islice(oldest, command.limit)]
-            is_cut = len(found) == command.limit
-            return MetricList(metrics=found, last=found[-1].serial if is_cut else self._last)
-        newest_first = (kept for kept in reversed(self._kept) if _wanted(kept, command))
-        found = [*islice(newest_first, command.limit)]
-        return MetricList(metrics=found[::-1], last=self._last)
+        kept = self._kept if command.after else reversed(self._kept)
+        found = [*islice((each for each in kept if _wanted(each, command)), command.limit)]
+        if not command.after:
+            return MetricList(metrics=found[::-1], last=self._last)
+        is_cut = len(found) == command.limit
+        return MetricList(metrics=found, last=found[-1].serial if is_cut else self._last)
 
 
 def _wanted(kept: KeptMetric, command: ListMetrics) -> bool:
